@@ -1,0 +1,52 @@
+//! An in-memory key-value store in the manner of memcached, without sockets, threads or clocks.
+//!
+//! ```text
+//!  bytes from a client           bytes to the client
+//!          │                             ▲
+//!   protocol::Parser ──Command──► protocol::execute ──┐
+//!   native::Request::decode ────► native::execute ────┤
+//!                                                     ▼
+//!                      store::Store   item locks · slab lock · memory limit · expiry
+//! ```
+//!
+//! Three layers, each usable alone:
+//!
+//! - [`store`] holds the items: a hash table with a lock per bucket and a slab allocator behind
+//!   one global lock. These locks are the store's points of contention, and therefore kept as few
+//!   and as visible as in memcached.
+//! - [`protocol`] is memcached's text protocol, sans-IO: bytes in, [`protocol::Command`]s out,
+//!   replies appended to a buffer. Stock memcached clients speak to it.
+//! - [`native`] is a small binary encoding of get, set and delete, for an RPC system that already
+//!   frames its messages and numbers its methods.
+//!
+//! ```
+//! use bytes::BytesMut;
+//! use seawall_kv::protocol::{Parser, execute};
+//! use seawall_kv::{Config, Store, UnixTime};
+//!
+//! let store = Store::new(&Config::default())?;
+//! let mut parser = Parser::new(store.item_bytes_max());
+//! let mut input = BytesMut::from("set greeting 0 0 5\r\nhello\r\nget greeting\r\n");
+//! let mut output = BytesMut::new();
+//! let now = UnixTime::from_secs(1_700_000_000);
+//! while let Some(parsed) = parser.next(&mut input) {
+//!     match parsed {
+//!         Ok(command) => _ = execute(&store, now, &command, &mut output),
+//!         Err(error) => error.write(&mut output),
+//!     }
+//! }
+//! assert_eq!(&output[..], b"STORED\r\nVALUE greeting 0 5\r\nhello\r\nEND\r\n");
+//! # Ok::<(), seawall_kv::store::ConfigError>(())
+//! ```
+//!
+//! What it does *not* do: it opens no socket, reads no clock, starts no thread (call
+//! [`Store::sweep`] from a timer of your own), persists nothing and replicates nothing. Of
+//! memcached's protocols it speaks the text one, without the meta commands.
+
+pub mod native;
+pub mod protocol;
+pub mod store;
+mod time;
+
+pub use store::{Config, Store};
+pub use time::{Exptime, UnixTime};

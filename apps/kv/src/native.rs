@@ -1,0 +1,259 @@
+//! A small binary encoding of get, set and delete, for an RPC system that frames its messages and
+//! numbers its methods.
+//!
+//! The method number travels in the RPC's own header ([`GET`], [`SET`], [`DELETE`]), so that a
+//! payload needs no opcode. Numbers are little-endian. A field without a length takes what is left
+//! of the payload.
+//!
+//! ```text
+//! request   GET      key
+//!           SET      flags u32 │ exptime i64 │ key_len u16 │ key │ value
+//!           DELETE   key
+//!
+//! reply     status u8, then
+//!           0 Hit       flags u32 │ value
+//!           1 Miss
+//!           2 Stored
+//!           3 Deleted
+//!           4 NotFound
+//!           5 Error     UTF-8 text
+//! ```
+//!
+//! Keys are 1 to 250 bytes of any kind; `exptime` is the text protocol's ([`Exptime`]). Decoding
+//! checks everything that a peer may get wrong and copies nothing: keys and values are slices of
+//! the payload.
+//!
+//! ```
+//! use bytes::{Bytes, BytesMut};
+//! use seawall_kv::native::Request;
+//!
+//! let request = Request::Get { key: Bytes::from_static(b"greeting") };
+//! let mut payload = BytesMut::new();
+//! request.encode(&mut payload);
+//! assert_eq!(Request::decode(request.method(), payload.freeze()), Ok(request));
+//! ```
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+use crate::store::{Entry, KEY_BYTES_MAX, Store};
+use crate::time::{Exptime, UnixTime};
+
+/// Method number of [`Request::Get`].
+pub const GET: u16 = 1;
+/// Method number of [`Request::Set`].
+pub const SET: u16 = 2;
+/// Method number of [`Request::Delete`].
+pub const DELETE: u16 = 3;
+
+/// A request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Look up a key.
+    Get {
+        /// The key.
+        key: Bytes,
+    },
+    /// Store a value in any case.
+    Set {
+        /// The key.
+        key: Bytes,
+        /// The value.
+        value: Bytes,
+        /// To be returned with the value.
+        flags: u32,
+        /// When the item expires.
+        exptime: Exptime,
+    },
+    /// Remove a key.
+    Delete {
+        /// The key.
+        key: Bytes,
+    },
+}
+
+/// A reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// The key's value.
+    Hit {
+        /// The value.
+        value: Bytes,
+        /// What it was stored with.
+        flags: u32,
+    },
+    /// There is no such item.
+    Miss,
+    /// The value has been stored.
+    Stored,
+    /// The item has been removed.
+    Deleted,
+    /// There was no item to remove.
+    NotFound,
+    /// The request could not be carried out, and why.
+    Error(String),
+}
+
+/// Why a payload could not be decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// No method has this number.
+    #[error("unknown method {0}")]
+    UnknownMethod(u16),
+    /// No reply has this status.
+    #[error("unknown status {0}")]
+    UnknownStatus(u8),
+    /// The payload ends within a field.
+    #[error("payload too short")]
+    Truncated,
+    /// The payload goes on after its last field.
+    #[error("{0} bytes after the end of the message")]
+    Trailing(usize),
+    /// A key is 1 to 250 bytes long.
+    #[error("a key of {0} bytes, allowed are 1 to {KEY_BYTES_MAX}")]
+    KeyLength(usize),
+    /// The text of an error is not UTF-8.
+    #[error("error text is not UTF-8")]
+    NotText,
+}
+
+const HIT: u8 = 0;
+const MISS: u8 = 1;
+const STORED: u8 = 2;
+const DELETED: u8 = 3;
+const NOT_FOUND: u8 = 4;
+const ERROR: u8 = 5;
+
+impl Request {
+    /// The method number under which the payload has to be sent.
+    pub const fn method(&self) -> u16 {
+        match self {
+            Self::Get { .. } => GET,
+            Self::Set { .. } => SET,
+            Self::Delete { .. } => DELETE,
+        }
+    }
+
+    /// Appends the payload to `out`.
+    ///
+    /// # Panics
+    ///
+    /// If the key is not 1 to [`KEY_BYTES_MAX`] bytes long, which its user has to see to.
+    pub fn encode(&self, out: &mut BytesMut) {
+        match self {
+            Self::Get { key } | Self::Delete { key } => {
+                assert_eq!(check_key(key), Ok(()));
+                out.put_slice(key);
+            }
+            Self::Set { key, value, flags, exptime } => {
+                assert_eq!(check_key(key), Ok(()));
+                out.reserve(14 + key.len() + value.len());
+                out.put_u32_le(*flags);
+                out.put_i64_le(exptime.to_wire());
+                out.put_u16_le(key.len() as u16);
+                out.put_slice(key);
+                out.put_slice(value);
+            }
+        }
+    }
+
+    /// Reads the payload of a request for method number `method`.
+    ///
+    /// # Errors
+    ///
+    /// If it is not one; see [`DecodeError`].
+    pub fn decode(method: u16, mut payload: Bytes) -> Result<Self, DecodeError> {
+        match method {
+            GET => check_key(&payload).map(|()| Self::Get { key: payload }),
+            DELETE => check_key(&payload).map(|()| Self::Delete { key: payload }),
+            SET => {
+                let flags = payload.try_get_u32_le().map_err(truncated)?;
+                let exptime = payload.try_get_i64_le().map_err(truncated)?;
+                let key_len = usize::from(payload.try_get_u16_le().map_err(truncated)?);
+                if payload.len() < key_len {
+                    return Err(DecodeError::Truncated);
+                }
+                let key = payload.split_to(key_len);
+                check_key(&key)?;
+                Ok(Self::Set { key, value: payload, flags, exptime: Exptime::from_wire(exptime) })
+            }
+            unknown => Err(DecodeError::UnknownMethod(unknown)),
+        }
+    }
+}
+
+impl Reply {
+    /// Appends the payload to `out`.
+    pub fn encode(&self, out: &mut BytesMut) {
+        match self {
+            Self::Hit { value, flags } => {
+                out.reserve(5 + value.len());
+                out.put_u8(HIT);
+                out.put_u32_le(*flags);
+                out.put_slice(value);
+            }
+            Self::Miss => out.put_u8(MISS),
+            Self::Stored => out.put_u8(STORED),
+            Self::Deleted => out.put_u8(DELETED),
+            Self::NotFound => out.put_u8(NOT_FOUND),
+            Self::Error(text) => {
+                out.put_u8(ERROR);
+                out.put_slice(text.as_bytes());
+            }
+        }
+    }
+
+    /// Reads the payload of a reply.
+    ///
+    /// # Errors
+    ///
+    /// If it is not one; see [`DecodeError`].
+    pub fn decode(mut payload: Bytes) -> Result<Self, DecodeError> {
+        let reply = match payload.try_get_u8().map_err(truncated)? {
+            HIT => {
+                let flags = payload.try_get_u32_le().map_err(truncated)?;
+                return Ok(Self::Hit { value: payload, flags });
+            }
+            ERROR => {
+                let text = str::from_utf8(&payload).map_err(|_| DecodeError::NotText)?;
+                return Ok(Self::Error(text.to_owned()));
+            }
+            MISS => Self::Miss,
+            STORED => Self::Stored,
+            DELETED => Self::Deleted,
+            NOT_FOUND => Self::NotFound,
+            unknown => return Err(DecodeError::UnknownStatus(unknown)),
+        };
+        if payload.is_empty() { Ok(reply) } else { Err(DecodeError::Trailing(payload.len())) }
+    }
+}
+
+/// Carries out `request` at `now`.
+pub fn execute(store: &Store, now: UnixTime, request: &Request) -> Reply {
+    match request {
+        Request::Get { key } => match store.get(now, key) {
+            Some(found) => Reply::Hit { value: found.data, flags: found.flags },
+            None => Reply::Miss,
+        },
+        Request::Set { key, value, flags, exptime } => {
+            let entry = Entry { key, value, flags: *flags, exptime: *exptime };
+            match store.set(now, &entry) {
+                Ok(()) => Reply::Stored,
+                Err(error) => Reply::Error(error.to_string()),
+            }
+        }
+        Request::Delete { key } if store.delete(now, key) => Reply::Deleted,
+        Request::Delete { .. } => Reply::NotFound,
+    }
+}
+
+fn check_key(key: &[u8]) -> Result<(), DecodeError> {
+    if key.is_empty() || key.len() > KEY_BYTES_MAX {
+        return Err(DecodeError::KeyLength(key.len()));
+    }
+    Ok(())
+}
+
+fn truncated(_: bytes::TryGetError) -> DecodeError {
+    DecodeError::Truncated
+}

@@ -1,0 +1,219 @@
+//! From a command to its reply.
+
+use bytes::BytesMut;
+
+use super::command::{Arithmetic, Command, Keys};
+use super::response::{self, Reply};
+use crate::store::{
+    ArithmeticError, Entry, Stats, Store, StoreError, StoreMode, StoreOutcome, Value,
+};
+use crate::time::UnixTime;
+
+/// The answer to `version`. Stock clients parse the leading number to learn what they may ask for,
+/// so it begins with that of the memcached whose text protocol this is.
+pub const VERSION: &str = concat!("1.6.0-seawall-", env!("CARGO_PKG_VERSION"));
+
+/// Longest reply to one lookup, in bytes: 64 of the largest items. A longer one is replaced by an
+/// error, since a line of a few kilobytes that repeats one key could ask for gigabytes.
+pub const REPLY_BYTES_MAX: usize = 64 << 20;
+
+/// What is to become of the connection after a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connection {
+    /// Go on.
+    Keep,
+    /// Write what is in the buffer, and close.
+    Close,
+}
+
+/// Carries out `command` at `now` and appends its reply, if it wants one, to `out`.
+pub fn execute(
+    store: &Store,
+    now: UnixTime,
+    command: &Command,
+    out: &mut BytesMut,
+) -> Connection {
+    match command {
+        Command::Get { keys, with_cas } => {
+            look_up(keys, *with_cas, out, |key| store.get(now, key));
+            return Connection::Keep;
+        }
+        Command::Gat { exptime, keys, with_cas } => {
+            look_up(keys, *with_cas, out, |key| store.gat(now, key, *exptime));
+            return Connection::Keep;
+        }
+        Command::Stats { topic } => {
+            write_stats(store, now, topic, out);
+            return Connection::Keep;
+        }
+        Command::Arithmetic { operation, key, delta, noreply } => {
+            let result = match operation {
+                Arithmetic::Increment => store.incr(now, key, *delta),
+                Arithmetic::Decrement => store.decr(now, key, *delta),
+            };
+            match result {
+                _ if *noreply => {}
+                Ok(Some(number)) => response::line(out, number),
+                Ok(None) => Reply::NotFound.write(out),
+                Err(error) => arithmetic_error(error).write(out),
+            }
+            return Connection::Keep;
+        }
+        Command::Version => {
+            response::line(out, format_args!("VERSION {VERSION}"));
+            return Connection::Keep;
+        }
+        Command::Quit => return Connection::Close,
+        _ => {}
+    }
+    let reply = simple(store, now, command);
+    if !command.noreply() {
+        reply.write(out);
+    }
+    Connection::Keep
+}
+
+/// The commands that are answered by one fixed line.
+fn simple(store: &Store, now: UnixTime, command: &Command) -> Reply {
+    match command {
+        Command::Store { mode, key, value, flags, exptime, .. } => {
+            let entry = Entry { key, value, flags: *flags, exptime: *exptime };
+            match store.store(now, *mode, &entry) {
+                Ok(outcome) => store_outcome(outcome),
+                Err(error) => store_error(error),
+            }
+        }
+        Command::StoreTooLarge { mode, key, .. } => {
+            if *mode == StoreMode::Set {
+                store.discard(now, key);
+            }
+            Reply::TooLarge
+        }
+        Command::Delete { key, .. } => either(store.delete(now, key), Reply::Deleted),
+        Command::Touch { key, exptime, .. } => {
+            either(store.touch(now, key, *exptime), Reply::Touched)
+        }
+        Command::FlushAll { delay, .. } => {
+            store.flush_all(now, delay.deadline(now).unwrap_or(now));
+            Reply::Ok
+        }
+        Command::Verbosity { .. } => Reply::Ok,
+        Command::Get { .. }
+        | Command::Gat { .. }
+        | Command::Arithmetic { .. }
+        | Command::Stats { .. }
+        | Command::Version
+        | Command::Quit => unreachable!("answered by the caller"),
+    }
+}
+
+fn look_up(
+    keys: &Keys,
+    with_cas: bool,
+    out: &mut BytesMut,
+    mut find: impl FnMut(&[u8]) -> Option<Value>,
+) {
+    let start = out.len();
+    for key in keys.iter() {
+        let Some(value) = find(key) else { continue };
+        response::value(out, key, &value, with_cas);
+        if out.len() - start > REPLY_BYTES_MAX {
+            out.truncate(start);
+            return Reply::ReplyTooLarge.write(out);
+        }
+    }
+    Reply::End.write(out);
+}
+
+fn either(found: bool, reply: Reply) -> Reply {
+    if found { reply } else { Reply::NotFound }
+}
+
+fn store_outcome(outcome: StoreOutcome) -> Reply {
+    match outcome {
+        StoreOutcome::Stored => Reply::Stored,
+        StoreOutcome::NotStored => Reply::NotStored,
+        StoreOutcome::Exists => Reply::Exists,
+        StoreOutcome::NotFound => Reply::NotFound,
+    }
+}
+
+fn store_error(error: StoreError) -> Reply {
+    match error {
+        StoreError::OutOfMemory => Reply::OutOfMemory,
+        // The parser has checked the key; a key alone is never too large either.
+        StoreError::KeyLength { .. } | StoreError::TooLarge { .. } => Reply::TooLarge,
+    }
+}
+
+fn arithmetic_error(error: ArithmeticError) -> Reply {
+    match error {
+        ArithmeticError::NotNumeric => Reply::NotNumeric,
+        ArithmeticError::Store(error) => store_error(error),
+    }
+}
+
+fn write_stats(store: &Store, now: UnixTime, topic: &[u8], out: &mut BytesMut) {
+    match topic {
+        b"" => write_general_stats(&store.stats(), now, out),
+        b"slabs" => write_class_stats(store, out),
+        _ => return Reply::Error.write(out),
+    }
+    Reply::End.write(out);
+}
+
+fn write_general_stats(stats: &Stats, now: UnixTime, out: &mut BytesMut) {
+    response::stat(out, "time", now.as_secs());
+    response::stat(out, "version", VERSION);
+    response::stat(out, "pointer_size", usize::BITS);
+    let numbers = [
+        ("cmd_get", stats.cmd_get),
+        ("cmd_set", stats.cmd_set),
+        ("cmd_flush", stats.cmd_flush),
+        ("cmd_touch", stats.cmd_touch),
+        ("get_hits", stats.get_hits),
+        ("get_misses", stats.get_misses),
+        ("delete_misses", stats.delete_misses),
+        ("delete_hits", stats.delete_hits),
+        ("incr_misses", stats.incr_misses),
+        ("incr_hits", stats.incr_hits),
+        ("decr_misses", stats.decr_misses),
+        ("decr_hits", stats.decr_hits),
+        ("cas_misses", stats.cas_misses),
+        ("cas_hits", stats.cas_hits),
+        ("cas_badval", stats.cas_badval),
+        ("touch_hits", stats.touch_hits),
+        ("touch_misses", stats.touch_misses),
+        ("limit_maxbytes", stats.limit_maxbytes),
+        ("hash_power_level", u64::from(stats.hash_buckets.ilog2())),
+        ("hash_buckets", stats.hash_buckets),
+        ("total_page_bytes", stats.page_bytes),
+        ("bytes", stats.bytes),
+        ("curr_items", stats.curr_items),
+        ("total_items", stats.total_items),
+        ("evictions", stats.evictions),
+        ("expired", stats.expired),
+        ("flushed", stats.flushed),
+    ];
+    for (name, number) in numbers {
+        response::stat(out, name, number);
+    }
+}
+
+fn write_class_stats(store: &Store, out: &mut BytesMut) {
+    let classes = store.class_stats();
+    for class in &classes {
+        let numbers = [
+            ("chunk_size", class.chunk_bytes),
+            ("total_pages", class.pages),
+            ("total_chunks", class.chunks_used + class.chunks_free),
+            ("used_chunks", class.chunks_used),
+            ("free_chunks", class.chunks_free),
+        ];
+        for (name, number) in numbers {
+            response::stat(out, format_args!("{}:{name}", class.class), number);
+        }
+    }
+    response::stat(out, "active_slabs", classes.len());
+    response::stat(out, "total_malloced", store.stats().page_bytes);
+}

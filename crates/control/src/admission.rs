@@ -1,0 +1,110 @@
+//! The one list of algorithms, name → default configuration, for command line, server and simulator.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::breakwater::{self, Breakwater};
+use crate::config::ConfigError;
+use crate::controller::Algorithm;
+use crate::open::Open;
+use crate::{client, credit, limit};
+
+/// Names of all algorithms, in the order in which help texts show them.
+pub const NAMES: [&str; 3] = ["none", "aimd", "breakwater"];
+
+/// Which algorithm admits requests, and the parameters of all of them.
+///
+/// Parameters of algorithms that are not chosen are checked, too, so that a file can keep several and
+/// switch between them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// One of [`NAMES`]. Default `breakwater`.
+    pub algorithm: String,
+    /// Parameters of `breakwater`.
+    pub breakwater: breakwater::Config,
+    /// Parameters of `aimd`.
+    pub aimd: limit::AimdConfig,
+    /// The credit mechanism that `breakwater` uses.
+    pub credit: credit::Config,
+    /// How clients hold requests back.
+    pub client: client::Config,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            algorithm: "breakwater".into(),
+            breakwater: breakwater::Config::default(),
+            aimd: limit::AimdConfig::default(),
+            credit: credit::Config::default(),
+            client: client::Config::default(),
+        }
+    }
+}
+
+impl Config {
+    /// The defaults of the algorithm called `name`.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self { algorithm: name.into(), ..Self::default() }
+    }
+
+    /// Builds the chosen algorithm.
+    ///
+    /// # Errors
+    ///
+    /// Names the first field that is out of range, and what is allowed.
+    pub fn build(&self) -> Result<Arc<dyn Algorithm>, ConfigError> {
+        self.breakwater.validate()?;
+        self.aimd.validate()?;
+        self.credit.validate()?;
+        self.client.validate()?;
+        Ok(match self.algorithm.as_str() {
+            "none" => Arc::new(Open),
+            "aimd" => Arc::new(self.aimd.clone()),
+            "breakwater" => Arc::new(Breakwater {
+                policy: self.breakwater.clone(),
+                credit: self.credit.clone(),
+            }),
+            other => {
+                let problem =
+                    format!("\"{other}\" is unknown; allowed is one of {}", NAMES.join(", "));
+                return Err(ConfigError::new("algorithm", problem));
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn every_name_builds_itself() {
+        for name in NAMES {
+            assert_eq!(Config::named(name).build().unwrap().name(), name);
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_told_what_is_allowed() {
+        let error = Config::named("tcp").build().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "algorithm: \"tcp\" is unknown; allowed is one of none, aimd, breakwater"
+        );
+    }
+
+    #[test]
+    fn reads_the_documented_form() {
+        let text =
+            "algorithm = 'aimd'\n[breakwater]\ntarget_delay = '80us'\n[credit]\nwake = 'by-rate'";
+        let config: Config = toml::from_str(text).unwrap();
+        assert_eq!(config.breakwater.target_delay, Some(core::time::Duration::from_micros(80)));
+        assert!(toml::from_str::<Config>("[breakwater]\ngamma = 1").is_err());
+    }
+}

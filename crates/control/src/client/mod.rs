@@ -1,0 +1,13 @@
+//! The client's side: what may leave now, and what waits, for how long.
+//!
+//! [`Outbox`] is the mechanism, written once: it holds requests back, counts what is outstanding and lets
+//! old ones expire. A [`ClientController`](crate::controller::ClientController) only answers whether the
+//! next one may leave.
+
+mod credit;
+mod open;
+mod outbox;
+
+pub use credit::Credit;
+pub use open::Open;
+pub use outbox::{Config, Departed, Outbox, Request};

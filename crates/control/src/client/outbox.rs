@@ -1,0 +1,280 @@
+//! Requests on their way out of one connection.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use core::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::{ConfigError, duration};
+use crate::controller::{ClientController, Demand, Departure, DropReason, Feedback, Response};
+use crate::lanes::Lanes;
+use crate::metrics::Metrics;
+use crate::time::Instant;
+
+/// How a client holds requests back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Requests that may wait for one connection's credits; beyond it the oldest gives way. Default 1024.
+    pub pending_max: u32,
+    /// How long a request may wait before it is given up. Default: a fifth of the SLO, which with the
+    /// target delay (two fifths) leaves two fifths for the network, the service and bursts. A fresh request
+    /// has more chances than an old one, so waiting long helps nobody under lasting overload.
+    #[serde(with = "duration::option")]
+    pub expiry: Option<Duration>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { pending_max: 1024, expiry: None }
+    }
+}
+
+impl Config {
+    /// Checks all ranges.
+    ///
+    /// # Errors
+    ///
+    /// Names the first field that is out of range, and the range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        ConfigError::check_range("client.pending_max", self.pending_max, 1..=1 << 20)
+    }
+
+    /// How long a request may wait, for this SLO.
+    pub fn expiry(&self, slo: Duration) -> Duration {
+        self.expiry.unwrap_or(slo / 5)
+    }
+}
+
+/// A request that wants to leave.
+#[derive(Debug)]
+pub struct Request<T> {
+    /// What the caller wants back when it leaves or is dropped.
+    pub item: T,
+    /// What the controller is told about it; `outstanding` is filled in by the outbox.
+    pub demand: Demand,
+    /// Later than this it is not worth sending.
+    pub deadline: Instant,
+}
+
+/// A request that leaves now.
+#[derive(Debug)]
+pub struct Departed<T> {
+    /// What was submitted.
+    pub item: T,
+    /// How long it waited.
+    pub waited: Duration,
+    /// Requests that still wait, to be told to the server.
+    pub demand: u32,
+    /// The newest window applied, to be acknowledged to the server.
+    pub window_ack: u32,
+}
+
+/// Holds requests until they may leave, and counts those that have not come back.
+///
+/// Submit and report what comes back; then take everything that [`poll_send`](Self::poll_send) and
+/// [`poll_dropped`](Self::poll_dropped) hand out; then sleep until [`poll_timeout`](Self::poll_timeout).
+#[derive(Debug)]
+pub struct Outbox<T> {
+    controller: Box<dyn ClientController>,
+    pending: Lanes<Request<T>>,
+    pending_max: usize,
+    expiry: Duration,
+    outstanding: u32,
+    dropped: VecDeque<(T, DropReason)>,
+    /// When the controller wants to be asked again about the head of the queue.
+    retry_at: Option<Instant>,
+}
+
+impl<T> Outbox<T> {
+    /// An empty outbox whose requests are let go by `controller`.
+    pub fn new(controller: Box<dyn ClientController>, config: &Config, slo: Duration) -> Self {
+        Self {
+            controller,
+            pending: Lanes::default(),
+            pending_max: config.pending_max as usize,
+            expiry: config.expiry(slo),
+            outstanding: 0,
+            dropped: VecDeque::new(),
+            retry_at: None,
+        }
+    }
+
+    /// Takes a request in. If the queue is full, the oldest droppable one in it gives way.
+    pub fn submit(&mut self, now: Instant, request: Request<T>) {
+        let droppable = request.demand.droppable;
+        if self.pending.len() >= self.pending_max {
+            match self.pending.pop_oldest_ordinary() {
+                Some((_, oldest)) => self.dropped.push_back((oldest.item, DropReason::QueueFull)),
+                None => return self.dropped.push_back((request.item, DropReason::QueueFull)),
+            }
+        }
+        self.pending.push(now, droppable, request);
+    }
+
+    /// The next request that may leave now.
+    pub fn poll_send(&mut self, now: Instant) -> Option<Departed<T>> {
+        self.expire(now);
+        if self.retry_at.is_some_and(|at| now < at) {
+            return None;
+        }
+        self.retry_at = None;
+        while let Some((_, request)) = self.pending.peek() {
+            let demand = Demand { outstanding: self.outstanding, ..request.demand };
+            match self.controller.on_demand(now, &demand) {
+                Departure::Now => return self.depart(now),
+                Departure::At(at) => {
+                    self.retry_at = Some(at);
+                    return None;
+                }
+                Departure::Hold => return None,
+                Departure::Drop(reason) => {
+                    let dropped = self.pending.pop().map(|(_, request)| (request.item, reason));
+                    self.dropped.extend(dropped);
+                }
+            }
+        }
+        None
+    }
+
+    /// The next request that will never leave.
+    pub fn poll_dropped(&mut self) -> Option<(T, DropReason)> {
+        self.dropped.pop_front()
+    }
+
+    /// A request that left got its terminal reply.
+    pub fn on_response(&mut self, now: Instant, response: &Response) {
+        self.outstanding = self.outstanding.saturating_sub(1);
+        self.controller.on_response(now, response);
+    }
+
+    /// The server told something outside of a reply.
+    pub fn on_push(&mut self, now: Instant, feedback: Feedback) {
+        self.controller.on_push(now, feedback);
+    }
+
+    /// The time that [`poll_timeout`](Self::poll_timeout) named has come.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if self.controller.poll_timeout().is_some_and(|at| at <= now) {
+            self.controller.handle_timeout(now);
+        }
+        self.expire(now);
+    }
+
+    /// When something can happen without news from the server.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let expiry = self.pending.peek_oldest_ordinary().map(|(since, _)| *since + self.expiry);
+        [expiry, self.retry_at, self.controller.poll_timeout()].into_iter().flatten().min()
+    }
+
+    /// Empties the queue, oldest first within each lane: the connection is gone.
+    pub fn take_pending(&mut self) -> impl Iterator<Item = T> + '_ {
+        core::iter::from_fn(|| self.pending.pop().map(|(_, request)| request.item))
+    }
+
+    /// Requests that left and have not come back.
+    pub fn outstanding(&self) -> u32 {
+        self.outstanding
+    }
+
+    /// Requests that wait.
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// The controller's state worth watching.
+    pub fn metrics(&self) -> Metrics {
+        self.controller.metrics()
+    }
+
+    fn depart(&mut self, now: Instant) -> Option<Departed<T>> {
+        let (since, request) = self.pending.pop()?;
+        self.outstanding += 1;
+        Some(Departed {
+            item: request.item,
+            waited: now.since(since),
+            demand: u32::try_from(self.pending.len()).unwrap_or(u32::MAX),
+            window_ack: self.controller.window_ack(),
+        })
+    }
+
+    /// Gives up ordinary requests that waited too long. They wait in order, so the first that has not
+    /// expired ends the search; a deadline that comes before the expiry is checked when it would leave.
+    fn expire(&mut self, now: Instant) {
+        while let Some((since, request)) = self.pending.peek_oldest_ordinary() {
+            if now.since(*since) < self.expiry && now < request.deadline {
+                break;
+            }
+            let expired = self.pending.pop_oldest_ordinary();
+            let expired = expired.map(|(_, request)| (request.item, DropReason::Expired));
+            self.dropped.extend(expired);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Credit;
+    use alloc::vec::Vec;
+
+    const SLO: Duration = Duration::from_micros(500);
+
+    fn outbox(pending_max: u32) -> Outbox<u32> {
+        let config = Config { pending_max, expiry: None };
+        Outbox::new(Box::new(Credit::default()), &config, SLO)
+    }
+
+    fn request(item: u32) -> Request<u32> {
+        Request { item, demand: Demand::new(0), deadline: Instant::NEVER }
+    }
+
+    fn sent(outbox: &mut Outbox<u32>, now: Instant) -> Vec<(u32, u32)> {
+        core::iter::from_fn(|| outbox.poll_send(now)).map(|out| (out.item, out.demand)).collect()
+    }
+
+    #[test]
+    fn sends_what_the_window_allows_and_tells_what_waits() {
+        let (mut outbox, now) = (outbox(8), Instant::ORIGIN);
+        (0..5).for_each(|item| outbox.submit(now, request(item)));
+        assert_eq!(sent(&mut outbox, now), [(0, 4)]);
+        let feedback = Feedback::Window { size: 3, seq: 1 };
+        outbox.on_response(now, &Response::new(Duration::ZERO, feedback));
+        assert_eq!(sent(&mut outbox, now), [(1, 3), (2, 2), (3, 1)]);
+        assert_eq!((outbox.outstanding(), outbox.pending()), (3, 1));
+    }
+
+    #[test]
+    fn old_requests_expire_and_young_ones_stay() {
+        let mut outbox = outbox(8);
+        outbox.submit(Instant::ORIGIN, request(0));
+        assert_eq!(sent(&mut outbox, Instant::ORIGIN).len(), 1);
+        outbox.submit(Instant::from_micros(10), request(1));
+        outbox.submit(Instant::from_micros(60), request(2));
+        assert_eq!(outbox.poll_timeout(), Some(Instant::from_micros(110)));
+        outbox.handle_timeout(Instant::from_micros(110));
+        assert_eq!(outbox.poll_dropped(), Some((1, DropReason::Expired)));
+        assert_eq!((outbox.poll_dropped(), outbox.pending()), (None, 1));
+    }
+
+    #[test]
+    fn a_full_queue_gives_up_its_oldest() {
+        let (mut outbox, now) = (outbox(2), Instant::ORIGIN);
+        outbox.submit(now, request(0));
+        assert_eq!(sent(&mut outbox, now), [(0, 0)]);
+        (1..4).for_each(|item| outbox.submit(now, request(item)));
+        assert_eq!(outbox.poll_dropped(), Some((1, DropReason::QueueFull)));
+        assert_eq!(outbox.take_pending().collect::<Vec<_>>(), [2, 3]);
+    }
+
+    #[test]
+    fn what_may_not_be_dropped_leaves_first_and_does_not_expire() {
+        let (mut outbox, now) = (outbox(8), Instant::ORIGIN);
+        let mut privileged = request(9);
+        privileged.demand.droppable = false;
+        outbox.submit(now, request(1));
+        outbox.submit(now, privileged);
+        assert_eq!(sent(&mut outbox, now), [(9, 1)]);
+    }
+}

@@ -1,0 +1,95 @@
+//! What the mechanism asks of the algorithm that sizes the pool.
+
+use core::fmt;
+use core::time::Duration;
+
+use crate::controller::{Arrival, Signal, Verdict};
+use crate::metrics::Metrics;
+use crate::request::{Class, Priority};
+use crate::time::Instant;
+
+/// Chooses the size of the credit pool from what was measured.
+pub trait PoolPolicy: fmt::Debug + Send {
+    /// A measuring window ended: choose the pool, and say how long to settle and to measure next.
+    fn on_window(&mut self, now: Instant, window: &Window) -> Next;
+
+    /// Something was measured.
+    fn on_signal(&mut self, _now: Instant, _signal: Signal) {}
+
+    /// Entry AQM: a request arrived within its window.
+    fn on_arrival(&mut self, _now: Instant, _arrival: &Arrival) -> Verdict {
+        Verdict::Admit
+    }
+
+    /// State of the policy worth watching, added to the mechanism's own.
+    fn metrics(&self, metrics: Metrics) -> Metrics {
+        metrics
+    }
+}
+
+/// A policy's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Next {
+    /// Credits that may be issued. The mechanism clamps it to between one for each core and
+    /// `window_max` for each session.
+    pub pool: u32,
+    /// How long to let the new pool take effect before counting again.
+    pub settle: Duration,
+    /// How long to count after that.
+    pub measure: Duration,
+}
+
+/// Counts of one class of requests in one measuring window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassCounts {
+    /// Requests that arrived, refused ones included.
+    pub arrivals: u32,
+    /// Requests of those that were served.
+    pub completions: u32,
+    /// Requests of those that were served within their queueing-delay budget.
+    pub in_budget: u32,
+    /// Requests of those that were refused at entry.
+    pub refused_at_entry: u32,
+    /// Requests of those that a later stage refused.
+    pub refused_later: u32,
+    /// Largest queueing delay that a served request met in all stages together.
+    pub queue_delay_max: Duration,
+}
+
+/// What the mechanism measured between two decisions.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Window {
+    /// When counting began.
+    pub start: Instant,
+    /// How long it really lasted.
+    pub duration: Duration,
+    /// Sessions that have sent at least one request.
+    pub sessions: u32,
+    /// Credits issued: Σ windows.
+    pub issued: u32,
+    /// The pool as really applied, after clamping.
+    pub pool: u32,
+    /// The newest queueing delay that was reported.
+    pub queue_delay: Duration,
+    /// The largest queueing delay that was reported in this window.
+    pub queue_delay_max: Duration,
+    /// Counts by class. A completion counts here only if its arrival did.
+    pub classes: [ClassCounts; Class::COUNT],
+    /// Arrivals by band of priority.
+    pub arrivals_by_priority: [u32; Priority::BANDS],
+}
+
+impl Window {
+    /// All classes together.
+    pub fn total(&self) -> ClassCounts {
+        self.classes.iter().fold(ClassCounts::default(), |sum, class| ClassCounts {
+            arrivals: sum.arrivals + class.arrivals,
+            completions: sum.completions + class.completions,
+            in_budget: sum.in_budget + class.in_budget,
+            refused_at_entry: sum.refused_at_entry + class.refused_at_entry,
+            refused_later: sum.refused_later + class.refused_later,
+            queue_delay_max: sum.queue_delay_max.max(class.queue_delay_max),
+        })
+    }
+}

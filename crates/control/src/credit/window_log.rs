@@ -1,0 +1,127 @@
+//! The windows that a client may still believe in.
+
+use alloc::collections::VecDeque;
+
+/// Windows told to one client and not yet known to be superseded.
+///
+/// The client acknowledges in each request the newest window it had applied. Until a smaller window is
+/// acknowledged, requests sent under an older, larger one may still be on their way, and the client is
+/// honest: what it may have outstanding is the largest window not yet superseded.
+#[derive(Debug)]
+pub(super) struct WindowLog {
+    newest: u32,
+    /// (sequence, size): sequences rise and sizes fall from front to back, because an older window
+    /// that is no larger than a newer one can never be the largest. So there are at most as many
+    /// entries as different sizes.
+    windows: VecDeque<(u32, u32)>,
+}
+
+impl Default for WindowLog {
+    fn default() -> Self {
+        Self { newest: 0, windows: VecDeque::from([(0, 0)]) }
+    }
+}
+
+impl WindowLog {
+    /// Notes that the client is told `size`, and gives the sequence number that goes with it.
+    pub(super) fn tell(&mut self, size: u32) -> u32 {
+        if size == self.told() {
+            return self.newest;
+        }
+        self.newest = self.newest.wrapping_add(1);
+        while self.windows.back().is_some_and(|(_, older)| *older <= size) {
+            self.windows.pop_back();
+        }
+        self.windows.push_back((self.newest, size));
+        self.newest
+    }
+
+    /// The client had applied window `seq` when it sent: all older ones are superseded. A number from
+    /// the future is nonsense and acknowledges nothing.
+    pub(super) fn acknowledge(&mut self, seq: u32) {
+        if is_before(self.newest, seq) {
+            return;
+        }
+        while self.windows.front().is_some_and(|(told, _)| is_before(*told, seq)) {
+            self.windows.pop_front();
+        }
+    }
+
+    /// The newest window told.
+    pub(super) fn told(&self) -> u32 {
+        self.windows.back().expect("the newest window is never superseded").1
+    }
+
+    /// What an honest client may have outstanding.
+    pub(super) fn allowed(&self) -> u32 {
+        self.windows.front().expect("the newest window is never superseded").1
+    }
+}
+
+/// Serial number arithmetic (RFC 1982): true when `a` was given out before `b`.
+pub(crate) fn is_before(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shrunk_window_binds_once_it_is_acknowledged() {
+        let mut log = WindowLog::default();
+        let ten = log.tell(10);
+        let four = log.tell(4);
+        assert_eq!((log.allowed(), log.told()), (10, 4));
+        log.acknowledge(ten);
+        assert_eq!(log.allowed(), 10);
+        log.acknowledge(four);
+        assert_eq!(log.allowed(), 4);
+    }
+
+    #[test]
+    fn a_lost_window_does_not_hold_back_later_ones() {
+        let mut log = WindowLog::default();
+        log.tell(10);
+        log.tell(2);
+        let six = log.tell(6); // the client never saw 2
+        assert_eq!(log.allowed(), 10);
+        log.acknowledge(six);
+        assert_eq!(log.allowed(), 6);
+    }
+
+    #[test]
+    fn the_same_size_is_the_same_window() {
+        let mut log = WindowLog::default();
+        assert_eq!((log.tell(3), log.tell(3), log.tell(4)), (1, 1, 2));
+    }
+
+    #[test]
+    fn an_acknowledgement_from_the_future_is_ignored() {
+        let mut log = WindowLog::default();
+        log.tell(10);
+        log.tell(1);
+        log.acknowledge(77);
+        assert_eq!(log.allowed(), 10);
+    }
+
+    #[test]
+    fn sequence_numbers_wrap() {
+        let mut log =
+            WindowLog { newest: u32::MAX - 1, windows: VecDeque::from([(u32::MAX - 1, 9)]) };
+        log.tell(8);
+        let last = log.tell(7);
+        assert_eq!((last, log.allowed()), (0, 9));
+        log.acknowledge(0);
+        assert_eq!(log.allowed(), 7);
+    }
+
+    #[test]
+    fn stays_small_when_a_client_never_acknowledges() {
+        let mut log = WindowLog::default();
+        for size in (0..100_000u32).map(|i| i * 7919 % 64) {
+            log.tell(size);
+        }
+        assert!(log.windows.len() <= 64);
+    }
+}

@@ -1,0 +1,11 @@
+//! Estimators of measured quantities. Facts go in by `observe`; reading never changes an estimate.
+
+mod ewma;
+mod extremum;
+mod quantile;
+mod rate;
+
+pub use ewma::Ewma;
+pub use extremum::{WindowedMax, WindowedMin};
+pub use quantile::WindowedQuantile;
+pub use rate::Rate;

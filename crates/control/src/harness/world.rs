@@ -1,0 +1,326 @@
+//! One server, its clients, and the events between them.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::client::{self, Outbox, Request};
+use crate::controller::{
+    Algorithm, Arrival, Completion, Demand, Feedback, Init, Outcome, Response, ServerController,
+    SessionEvent, SessionId, Signal, Verdict,
+};
+use crate::lanes::Lanes;
+use crate::random::Rng;
+use crate::request::{Identity, Stage};
+use crate::time::Instant;
+
+/// What lies between a client and the server.
+#[derive(Clone, Copy, Debug)]
+pub struct Link {
+    /// Delay in each direction.
+    pub latency: Duration,
+    /// Probability that an explicit credit message is lost.
+    pub loss: f64,
+    /// Most that a credit message may be overtaken by others.
+    pub jitter: Duration,
+}
+
+/// What became of the requests of one world. Latencies run from submission to reply.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Requests submitted.
+    pub offered: u64,
+    /// Requests served.
+    pub served: u64,
+    /// Requests served within the SLO.
+    pub good: u64,
+    /// Requests that the server refused.
+    pub refused: u64,
+    /// Requests that never left their client.
+    pub dropped: u64,
+    /// Explicit messages from the server.
+    pub pushes: u64,
+    /// Latencies of served requests.
+    pub latencies: Vec<Duration>,
+}
+
+impl Tally {
+    /// Latency that 99 % of the served requests did not exceed.
+    pub fn p99(&self) -> Duration {
+        let mut sorted = self.latencies.clone();
+        sorted.sort_unstable();
+        sorted.get(sorted.len().saturating_sub(1) * 99 / 100).copied().unwrap_or_default()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    client: usize,
+    submitted: Instant,
+    left: Instant,
+    demand: u32,
+    window_ack: u32,
+}
+
+#[derive(Debug)]
+enum Event {
+    AtServer(Sent),
+    AtClient { sent: Sent, served: bool, feedback: Feedback },
+    Push { client: usize, feedback: Feedback },
+    Done { sent: Sent, arrived: Instant },
+}
+
+/// A server with `cores` and a run queue, and clients that know nothing of each other.
+#[derive(Debug)]
+pub struct World {
+    /// The server half under test.
+    pub server: Box<dyn ServerController>,
+    /// What happened since the last [`World::forget`].
+    pub tally: Tally,
+    algorithm: Arc<dyn Algorithm>,
+    init: Init,
+    link: Link,
+    rng: Rng,
+    now: Instant,
+    sequence: u64,
+    events: BTreeMap<(Instant, u64), Event>,
+    clients: Vec<Option<Outbox<Instant>>>,
+    run_queue: Lanes<(Sent, Instant)>,
+    idle_cores: u32,
+    service: Duration,
+}
+
+impl World {
+    /// A world without clients. Service times are exponential with mean `service`.
+    pub fn new(algorithm: Arc<dyn Algorithm>, init: Init, service: Duration) -> Self {
+        Self {
+            server: algorithm.clone().server(init),
+            tally: Tally::default(),
+            algorithm,
+            init,
+            link: Link { latency: init.rtt / 2, loss: 0.0, jitter: Duration::ZERO },
+            rng: Rng::new(init.seed),
+            now: init.now,
+            sequence: 0,
+            events: BTreeMap::new(),
+            clients: Vec::new(),
+            run_queue: Lanes::default(),
+            idle_cores: init.cores,
+            service,
+        }
+    }
+
+    /// Replaces the link of all clients.
+    pub fn set_link(&mut self, link: Link) {
+        self.link = link;
+    }
+
+    /// Connects a client, and gives its number.
+    pub fn connect(&mut self, identity: Identity) -> usize {
+        let client = self.clients.len();
+        let controller = self.algorithm.clone().client(self.init);
+        let config = client::Config::default();
+        self.clients.push(Some(Outbox::new(controller, &config, self.init.slo)));
+        self.server.on_session(self.now, session(client), SessionEvent::Opened(identity));
+        client
+    }
+
+    /// Cuts a client off: what it had in the server is no longer wanted.
+    pub fn cut(&mut self, client: usize) {
+        if self.clients[client].take().is_some() {
+            self.server.on_session(self.now, session(client), SessionEvent::Closed);
+        }
+    }
+
+    /// Lets the clients offer `rate` requests per second in all, for `time`.
+    pub fn offer(&mut self, rate: f64, time: Duration) {
+        let end = self.now + time;
+        let gap = Duration::from_secs_f64(1.0 / rate);
+        loop {
+            let next = self.now + self.rng.exponential_duration(gap);
+            if next > end {
+                return self.run_until(end);
+            }
+            self.run_until(next);
+            let client = self.rng.below(self.clients.len() as u64) as usize;
+            self.submit(client);
+        }
+    }
+
+    /// Lets one client submit a request now.
+    pub fn submit(&mut self, client: usize) {
+        self.tally.offered += 1;
+        let Some(outbox) = &mut self.clients[client] else { return };
+        let request = Request { item: self.now, demand: Demand::new(0), deadline: Instant::NEVER };
+        outbox.submit(self.now, request);
+        self.drain(client);
+    }
+
+    /// Carries out all events until `end`.
+    pub fn run_until(&mut self, end: Instant) {
+        while let Some(at) = self.next_event().filter(|at| *at <= end) {
+            self.now = self.now.max(at);
+            self.step();
+        }
+        self.now = self.now.max(end);
+    }
+
+    /// Forgets what happened so far, to measure from here on.
+    pub fn forget(&mut self) {
+        self.tally = Tally::default();
+    }
+
+    /// The manual clock.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        let event = self.events.keys().next().map(|(at, _)| *at);
+        let clients = self.clients.iter().flatten().filter_map(Outbox::poll_timeout);
+        clients.chain(event).chain(self.server.poll_timeout()).min()
+    }
+
+    /// Everything that is due now, one event at most.
+    fn step(&mut self) {
+        for client in 0..self.clients.len() {
+            let due = |outbox: &Outbox<_>| outbox.poll_timeout().is_some_and(|at| at <= self.now);
+            if self.clients[client].as_ref().is_some_and(due) {
+                let outbox = self.clients[client].as_mut().expect("just seen");
+                outbox.handle_timeout(self.now);
+                self.drain(client);
+            }
+        }
+        if self.server.poll_timeout().is_some_and(|at| at <= self.now) {
+            self.signal();
+            self.server.handle_timeout(self.now);
+        }
+        if let Some(entry) = self.events.first_entry()
+            && entry.key().0 <= self.now
+        {
+            let event = entry.remove();
+            self.handle(event);
+        }
+        while let Some((to, feedback)) = self.server.poll_push(self.now) {
+            self.tally.pushes += 1;
+            if !self.rng.chance(self.link.loss) {
+                let jitter = self.link.jitter.mul_f64(self.rng.uniform());
+                let push = Event::Push { client: to.slot as usize, feedback };
+                self.schedule(self.link.latency + jitter, push);
+            }
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::AtServer(sent) => self.arrive(sent),
+            Event::Done { sent, arrived } => {
+                self.idle_cores += 1;
+                self.start_next();
+                self.reply(sent, arrived, Outcome::Done);
+            }
+            Event::AtClient { sent, served, feedback } => {
+                let Some(outbox) = &mut self.clients[sent.client] else { return };
+                let latency = self.now.since(sent.left);
+                let mut response = Response::new(latency, feedback);
+                response.served = served;
+                outbox.on_response(self.now, &response);
+                if served {
+                    let latency = self.now.since(sent.submitted);
+                    self.tally.served += 1;
+                    self.tally.good += u64::from(latency <= self.init.slo);
+                    self.tally.latencies.push(latency);
+                } else {
+                    self.tally.refused += 1;
+                }
+                self.drain(sent.client);
+            }
+            Event::Push { client, feedback } => {
+                let Some(outbox) = &mut self.clients[client] else { return };
+                outbox.on_push(self.now, feedback);
+                self.drain(client);
+            }
+        }
+    }
+
+    fn arrive(&mut self, sent: Sent) {
+        if self.clients[sent.client].is_none() {
+            return;
+        }
+        let mut arrival = Arrival::new(session(sent.client));
+        arrival.demand = sent.demand;
+        arrival.window_ack = sent.window_ack;
+        arrival.queue_delay = self.queue_delay();
+        match self.server.on_arrival(self.now, &arrival) {
+            Verdict::Admit => {
+                self.run_queue.push(self.now, true, (sent, self.now));
+                self.start_next();
+            }
+            Verdict::Refuse(_) => {
+                self.reply(sent, self.now, Outcome::Refused(Stage::ADMISSION));
+            }
+        }
+    }
+
+    fn reply(&mut self, sent: Sent, arrived: Instant, outcome: Outcome) {
+        if self.clients[sent.client].is_none() {
+            return;
+        }
+        self.signal();
+        let to = session(sent.client);
+        self.server.on_completion(self.now, &Completion::new(to, outcome, arrived));
+        let feedback = self.server.feedback(self.now, to);
+        let served = outcome == Outcome::Done;
+        self.schedule(self.link.latency, Event::AtClient { sent, served, feedback });
+    }
+
+    fn start_next(&mut self) {
+        if self.idle_cores == 0 {
+            return;
+        }
+        if let Some((_, (sent, arrived))) = self.run_queue.pop() {
+            self.idle_cores -= 1;
+            let service = self.rng.exponential_duration(self.service);
+            self.schedule(service, Event::Done { sent, arrived });
+        }
+    }
+
+    /// Lets everything leave that may leave.
+    fn drain(&mut self, client: usize) {
+        let (now, latency) = (self.now, self.link.latency);
+        let Some(outbox) = &mut self.clients[client] else { return };
+        let mut leaving = Vec::new();
+        while let Some(departed) = outbox.poll_send(now) {
+            leaving.push(Sent {
+                client,
+                submitted: departed.item,
+                left: now,
+                demand: departed.demand,
+                window_ack: departed.window_ack,
+            });
+        }
+        while outbox.poll_dropped().is_some() {
+            self.tally.dropped += 1;
+        }
+        leaving.into_iter().for_each(|sent| self.schedule(latency, Event::AtServer(sent)));
+    }
+
+    fn signal(&mut self) {
+        self.server.on_signal(self.now, Signal::QueueDelay(self.queue_delay()));
+    }
+
+    fn queue_delay(&self) -> Duration {
+        self.run_queue.oldest().map_or(Duration::ZERO, |oldest| self.now.since(oldest))
+    }
+
+    fn schedule(&mut self, delay: Duration, event: Event) {
+        self.sequence += 1;
+        self.events.insert((self.now + delay, self.sequence), event);
+    }
+}
+
+fn session(client: usize) -> SessionId {
+    SessionId { slot: client as u32, generation: 0 }
+}

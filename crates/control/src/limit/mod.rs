@@ -1,0 +1,90 @@
+//! A local concurrency limit: the server admits while fewer than a limit are in it, and tells nobody.
+//!
+//! The mechanism counts what is in flight; a [`LimitPolicy`] only chooses the limit. What is refused has
+//! already cost a message and its parsing, which is what credits avoid (Breakwater §2.2).
+
+mod aimd;
+
+pub use aimd::{Aimd, Config as AimdConfig};
+
+use core::fmt;
+use core::time::Duration;
+
+use crate::controller::{
+    Arrival, Completion, Outcome, Refusal, RefusalReason, ServerController, SessionEvent,
+    SessionId, Signal, Verdict,
+};
+use crate::metrics::Metrics;
+use crate::time::Instant;
+
+/// Chooses how many requests may be in the server at once.
+pub trait LimitPolicy: fmt::Debug + Send {
+    /// A request was served.
+    fn on_sample(&mut self, now: Instant, sample: &Sample);
+
+    /// The limit that counts now, at least 1.
+    fn limit(&self) -> u32;
+}
+
+/// One served request, as a limit sees it.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Sample {
+    /// From arrival to the end of its handler.
+    pub latency: Duration,
+    /// Requests in the server when it ended, itself included.
+    pub in_flight: u32,
+}
+
+/// Server half of a local limit steered by `P`.
+#[derive(Debug)]
+pub struct Server<P> {
+    policy: P,
+    in_flight: u32,
+    queue_delay: Duration,
+}
+
+impl<P: LimitPolicy> Server<P> {
+    /// A server with nothing in flight.
+    pub fn new(policy: P) -> Self {
+        Self { policy, in_flight: 0, queue_delay: Duration::ZERO }
+    }
+}
+
+impl<P: LimitPolicy> ServerController for Server<P> {
+    fn on_session(&mut self, _now: Instant, _session: SessionId, _event: SessionEvent) {}
+
+    fn on_arrival(&mut self, _now: Instant, arrival: &Arrival) -> Verdict {
+        self.queue_delay = arrival.queue_delay;
+        // Refused requests count until their reply is ready, like all others: one rule, no leak.
+        self.in_flight += 1;
+        if arrival.droppable && self.in_flight > self.policy.limit() {
+            let mut refusal = Refusal::at_entry(RefusalReason::Overload, arrival.queue_delay);
+            refusal.rejected = refusal.rejected.with_retry_after(arrival.queue_delay);
+            return Verdict::Refuse(refusal);
+        }
+        Verdict::Admit
+    }
+
+    fn on_completion(&mut self, now: Instant, completion: &Completion) {
+        if completion.outcome == Outcome::Done {
+            let latency = now.since(completion.arrived);
+            let in_flight = self.in_flight;
+            self.policy.on_sample(now, &Sample { latency, in_flight });
+        }
+        self.in_flight -= 1;
+    }
+
+    fn on_signal(&mut self, _now: Instant, signal: Signal) {
+        match signal {
+            Signal::QueueDelay(delay) => self.queue_delay = delay,
+        }
+    }
+
+    fn metrics(&self) -> Metrics {
+        Metrics::new()
+            .with("limit", f64::from(self.policy.limit()))
+            .with("in_flight", f64::from(self.in_flight))
+            .with("queue_delay_seconds", self.queue_delay.as_secs_f64())
+    }
+}

@@ -1,0 +1,240 @@
+//! The context itself: identity, deadline and budget, shared between the tasks of one request.
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::time::Duration;
+
+use super::{Class, Priority, Rejected, Stage, Tenant};
+use crate::time::{Instant, nanos};
+
+/// Stands for "no budget": no wait can use it up.
+const UNLIMITED: u64 = u64::MAX;
+
+/// What the sender of a request says about it. The listener has already struck out what it does not
+/// believe (see the trust section of ARCHITECTURE.md).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claims {
+    /// Number of the request, unique within its session.
+    pub id: u64,
+    /// Number of the method called.
+    pub method: u16,
+    /// Business importance; lower is more important.
+    pub priority: Priority,
+    /// Whom the work is charged to.
+    pub tenant: Tenant,
+    /// 0 for the first try, then 1, 2, … at other replicas or later.
+    pub attempt: u8,
+    /// False for requests that no stage may refuse: a bounded privilege.
+    pub droppable: bool,
+    /// Time left until the reply is worthless; `None` when the client will wait for ever.
+    pub deadline: Option<Duration>,
+    /// Queueing delay that the request may still meet; `None` when nobody limits it.
+    pub budget: Option<Duration>,
+    /// Services downstream of this one that should be given more CPU (SurgeGuard §3).
+    pub upscale_hops: u16,
+    /// Which path through the service graph the request takes (SurgeGuard §4).
+    pub path: u16,
+    /// When the job began at its first service, nanoseconds of the realtime clock; 0 when unknown.
+    pub start_time_ns: u64,
+    /// When the client sent this request, nanoseconds of its realtime clock; echoed in the reply.
+    pub sent_at_ns: u64,
+}
+
+impl Default for Claims {
+    fn default() -> Self {
+        Self {
+            id: 0,
+            method: 0,
+            priority: Priority::default(),
+            tenant: Tenant::default(),
+            attempt: 0,
+            droppable: true,
+            deadline: None,
+            budget: None,
+            upscale_hops: 0,
+            path: 0,
+            start_time_ns: 0,
+            sent_at_ns: 0,
+        }
+    }
+}
+
+/// One request on its way through a service.
+///
+/// Every stage asks [`admit`](Self::admit) before the request waits and calls
+/// [`charge`](Self::charge) after it waited. What is left is the smaller of the queueing-delay
+/// budget (Protego §4.2) and the remaining deadline (LIBROS §3). Share it by reference or `Arc`;
+/// it never allocates.
+///
+/// ```
+/// use core::time::Duration;
+/// use seawall_control::request::{Claims, Context, Stage};
+/// use seawall_control::Instant;
+///
+/// let now = Instant::ORIGIN;
+/// let budget = Some(Duration::from_micros(100));
+/// let ctx = Context::new(Claims { budget, ..Claims::default() }, now);
+///
+/// ctx.admit(Stage::RUN_QUEUE, now, Duration::from_micros(80)).unwrap();
+/// ctx.charge(Duration::from_micros(80)); // it did wait that long
+/// let refused = ctx.admit(Stage::RUN_QUEUE, now, Duration::from_micros(30)).unwrap_err();
+/// assert_eq!(refused.remaining, Duration::from_micros(20));
+/// ```
+#[derive(Debug)]
+pub struct Context {
+    claims: Claims,
+    class: Class,
+    arrived: Instant,
+    deadline: Instant,
+    budget_left: AtomicU64,
+    charged: AtomicU64,
+}
+
+impl Context {
+    /// A request that arrived at `arrived`, with the claims that the listener believes.
+    pub fn new(claims: Claims, arrived: Instant) -> Self {
+        Self {
+            deadline: claims.deadline.map_or(Instant::NEVER, |left| arrived + left),
+            budget_left: AtomicU64::new(claims.budget.map_or(UNLIMITED, nanos)),
+            charged: AtomicU64::new(0),
+            class: Class::default(),
+            claims,
+            arrived,
+        }
+    }
+
+    /// The same request measured as `class`.
+    #[must_use]
+    pub fn with_class(mut self, class: Class) -> Self {
+        self.class = class;
+        self
+    }
+
+    /// The same request with at most `budget` of queueing delay: the smaller of two budgets counts.
+    #[must_use]
+    pub fn with_budget_at_most(mut self, budget: Duration) -> Self {
+        let left = self.budget_left.get_mut();
+        *left = (*left).min(nanos(budget));
+        self
+    }
+
+    /// Decides, where the request is about to wait, whether it still can.
+    ///
+    /// # Errors
+    ///
+    /// [`Rejected`] when `predicted` exceeds what the request has left. A request that is not
+    /// droppable is never refused here; excess of that privilege was refused at entry.
+    pub fn admit(&self, stage: Stage, now: Instant, predicted: Duration) -> Result<(), Rejected> {
+        if !self.claims.droppable {
+            return Ok(());
+        }
+        let remaining = self.remaining(now);
+        if predicted > remaining || remaining.is_zero() {
+            return Err(Rejected::new(stage, predicted, remaining));
+        }
+        Ok(())
+    }
+
+    /// Takes a wait that really happened out of the budget.
+    pub fn charge(&self, wait: Duration) {
+        let wait = nanos(wait);
+        self.charged.fetch_add(wait, Relaxed);
+        // The closure never returns None, so the update cannot fail.
+        let _ = self.budget_left.fetch_update(Relaxed, Relaxed, |left| {
+            Some(if left == UNLIMITED { UNLIMITED } else { left.saturating_sub(wait) })
+        });
+    }
+
+    /// What the request has left: the smaller of budget and time to the deadline;
+    /// [`Duration::MAX`] when it has neither.
+    pub fn remaining(&self, now: Instant) -> Duration {
+        let budget = match self.budget_left.load(Relaxed) {
+            UNLIMITED => Duration::MAX,
+            left => Duration::from_nanos(left),
+        };
+        budget.min(self.time_left(now).unwrap_or(Duration::MAX))
+    }
+
+    /// Time until the deadline, zero once it has passed; `None` without a deadline.
+    pub fn time_left(&self, now: Instant) -> Option<Duration> {
+        (self.deadline != Instant::NEVER).then(|| self.deadline.since(now))
+    }
+
+    /// All waits charged so far.
+    pub fn charged(&self) -> Duration {
+        Duration::from_nanos(self.charged.load(Relaxed))
+    }
+
+    /// What the sender said, as far as it is believed.
+    pub fn claims(&self) -> &Claims {
+        &self.claims
+    }
+
+    /// The class under which the request is measured.
+    pub fn class(&self) -> Class {
+        self.class
+    }
+
+    /// When the request arrived at this service.
+    pub fn arrived(&self) -> Instant {
+        self.arrived
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn us(micros: u64) -> Duration {
+        Duration::from_micros(micros)
+    }
+
+    fn context(deadline: Option<u64>, budget: Option<u64>) -> Context {
+        let claims =
+            Claims { deadline: deadline.map(us), budget: budget.map(us), ..Claims::default() };
+        Context::new(claims, Instant::from_micros(1_000))
+    }
+
+    #[test]
+    fn remaining_is_the_smaller_of_budget_and_deadline() {
+        let at = Instant::from_micros;
+        assert_eq!(context(None, None).remaining(at(9_000)), Duration::MAX);
+        assert_eq!(context(Some(50), None).remaining(at(1_010)), us(40));
+        assert_eq!(context(Some(50), Some(10)).remaining(at(1_010)), us(10));
+        assert_eq!(context(Some(50), Some(100)).remaining(at(2_000)), us(0));
+    }
+
+    #[test]
+    fn a_spent_budget_refuses_even_a_free_stage() {
+        let ctx = context(None, Some(10));
+        ctx.charge(us(10));
+        let refused = ctx.admit(Stage::RUN_QUEUE, ctx.arrived(), us(0)).unwrap_err();
+        assert_eq!(refused, Rejected::new(Stage::RUN_QUEUE, us(0), us(0)));
+    }
+
+    #[test]
+    fn charges_add_up_and_never_wrap() {
+        let ctx = context(None, Some(10));
+        ctx.charge(us(4));
+        ctx.charge(Duration::MAX);
+        assert_eq!(ctx.remaining(ctx.arrived()), us(0));
+        let unlimited = context(None, None);
+        unlimited.charge(us(7));
+        assert_eq!(unlimited.remaining(unlimited.arrived()), Duration::MAX);
+        assert_eq!(unlimited.charged(), us(7));
+    }
+
+    #[test]
+    fn what_may_not_be_dropped_is_admitted_anyway() {
+        let claims = Claims { droppable: false, deadline: Some(us(5)), ..Claims::default() };
+        let ctx = Context::new(claims, Instant::ORIGIN);
+        assert_eq!(ctx.admit(Stage::RUN_QUEUE, Instant::from_micros(50), us(999)), Ok(()));
+    }
+
+    #[test]
+    fn the_smaller_of_two_budgets_counts() {
+        let now = Instant::from_micros(1_000);
+        assert_eq!(context(None, Some(10)).with_budget_at_most(us(20)).remaining(now), us(10));
+        assert_eq!(context(None, Some(30)).with_budget_at_most(us(20)).remaining(now), us(20));
+        assert_eq!(context(None, None).with_budget_at_most(us(20)).remaining(now), us(20));
+    }
+}

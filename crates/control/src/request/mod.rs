@@ -1,0 +1,11 @@
+//! The request context: what a request carries from the client to every place where it can wait.
+
+mod context;
+mod identity;
+mod rejected;
+mod stage;
+
+pub use context::{Claims, Context};
+pub use identity::{Class, Identity, Priority, Tenant};
+pub use rejected::Rejected;
+pub use stage::Stage;

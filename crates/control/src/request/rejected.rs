@@ -1,0 +1,52 @@
+//! A refusal: where, why, and what the client can do next.
+
+use core::fmt;
+use core::time::Duration;
+
+use super::Stage;
+
+/// A request was refused because it could not have been served in time.
+///
+/// It travels unchanged from the stage that refused to the client, which may try another replica at
+/// once or come back after `retry_after`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rejected {
+    /// The place that refused.
+    pub stage: Stage,
+    /// The wait that the stage predicted.
+    pub predicted_delay: Duration,
+    /// What the request had left: the smaller of its delay budget and its remaining deadline.
+    pub remaining: Duration,
+    /// How long the stage expects to stay congested; zero when it cannot say.
+    pub retry_after: Duration,
+}
+
+impl Rejected {
+    /// A refusal at `stage`, which predicted a wait that exceeds what was left.
+    pub const fn new(stage: Stage, predicted_delay: Duration, remaining: Duration) -> Self {
+        Self { stage, predicted_delay, remaining, retry_after: Duration::ZERO }
+    }
+
+    /// The same refusal with a hint when to come back.
+    #[must_use]
+    pub const fn with_retry_after(mut self, retry_after: Duration) -> Self {
+        self.retry_after = retry_after;
+        self
+    }
+}
+
+impl fmt::Display for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "refused at {}: predicted wait {:?}", self.stage, self.predicted_delay)?;
+        if self.remaining != Duration::MAX {
+            write!(f, ", {:?} left", self.remaining)?;
+        }
+        if !self.retry_after.is_zero() {
+            write!(f, ", retry after {:?}", self.retry_after)?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for Rejected {}

@@ -1,0 +1,55 @@
+//! Names for the places where a request can wait.
+
+use core::fmt;
+
+/// A place where a request can wait or be refused, as one byte on the wire.
+///
+/// Numbers below [`Stage::FIRST_OWN`] are Seawall's; a server numbers its own stages (locks, pools,
+/// semaphores) from there and tells their names in its settings.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stage(pub u8);
+
+impl Stage {
+    /// Nowhere in particular: the reply names no stage.
+    pub const NONE: Self = Self(0);
+    /// The client's own queue, before a credit allowed the request to leave.
+    pub const CLIENT: Self = Self(1);
+    /// The server's entry: admission by the active algorithm.
+    pub const ADMISSION: Self = Self(2);
+    /// Received bytes that no thread has read yet.
+    pub const SOCKET: Self = Self(3);
+    /// The queue of runnable request handlers.
+    pub const RUN_QUEUE: Self = Self(4);
+    /// The handler itself, or what it called.
+    pub const HANDLER: Self = Self(5);
+    /// The number of the first stage that an application may name.
+    pub const FIRST_OWN: u8 = 16;
+
+    /// The name of one of Seawall's own stages; `None` for an application's.
+    pub const fn name(self) -> Option<&'static str> {
+        Some(match self {
+            Self::NONE => "none",
+            Self::CLIENT => "client",
+            Self::ADMISSION => "admission",
+            Self::SOCKET => "socket",
+            Self::RUN_QUEUE => "run_queue",
+            Self::HANDLER => "handler",
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Debug for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => f.write_str(name),
+            None => write!(f, "stage {}", self.0),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Every algorithm in the same situations: one server, its clients, and a manual clock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seawall_control::controller::{Algorithm, Init};
+use seawall_control::harness::{Link, Tally, World};
+use seawall_control::request::{Identity, Tenant};
+use seawall_control::{Instant, admission};
+
+const SERVICE: Duration = Duration::from_micros(100);
+const RTT: Duration = Duration::from_micros(40);
+/// Requests per second that one core can serve.
+const CAPACITY: f64 = 10_000.0;
+
+fn algorithm(name: &str) -> Arc<dyn Algorithm> {
+    admission::Config::named(name).build().unwrap()
+}
+
+fn world(name: &str, clients: usize, seed: u64) -> World {
+    let slo = (SERVICE + RTT) * 10;
+    let init = Init { slo, rtt: RTT, ..Init::new(Instant::ORIGIN, seed) };
+    let mut world = World::new(algorithm(name), init, SERVICE);
+    (0..clients).for_each(|_| _ = world.connect(Identity::default()));
+    world
+}
+
+/// Steady state at `load` times the capacity.
+fn steady(name: &str, clients: usize, load: f64) -> Tally {
+    let mut world = world(name, clients, 11);
+    world.offer(load * CAPACITY, Duration::from_millis(500));
+    world.forget();
+    world.offer(load * CAPACITY, Duration::from_secs(1));
+    world.tally
+}
+
+#[test]
+fn below_capacity_everything_is_served() {
+    for name in admission::NAMES {
+        let tally = steady(name, 100, 0.5);
+        let served = tally.good as f64 / tally.offered as f64;
+        assert!(served > 0.985, "{name}: {served}");
+    }
+}
+
+#[test]
+fn without_control_an_overloaded_server_serves_nothing_in_time() {
+    let tally = steady("none", 100, 2.0);
+    assert!(tally.served as f64 > 0.95 * CAPACITY && tally.good == 0, "{:?}", tally.good);
+}
+
+#[test]
+fn with_control_an_overloaded_server_stays_useful() {
+    for name in ["aimd", "breakwater"] {
+        for clients in [1, 10, 100, 1_000] {
+            let tally = steady(name, clients, 2.0);
+            let goodput = tally.good as f64 / CAPACITY;
+            assert!(goodput > 0.9, "{name}, {clients} clients: goodput {goodput} of capacity");
+        }
+    }
+}
+
+#[test]
+fn credits_keep_refusals_at_the_server_rare() {
+    let credits = steady("breakwater", 100, 2.0);
+    let limit = steady("aimd", 100, 2.0);
+    assert!(credits.refused * 5 < limit.refused, "{} vs {}", credits.refused, limit.refused);
+}
+
+#[test]
+fn goodput_returns_at_once_when_the_overload_ends() {
+    let mut world = world("breakwater", 100, 5);
+    world.offer(3.0 * CAPACITY, Duration::from_millis(500));
+    world.forget();
+    world.offer(0.5 * CAPACITY, Duration::from_millis(100));
+    assert!(world.tally.good as f64 > 0.97 * world.tally.offered as f64, "{:?}", world.tally.good);
+}
+
+#[test]
+fn a_client_that_comes_back_after_a_long_silence_is_served() {
+    let mut world = world("breakwater", 20, 5);
+    world.offer(2.0 * CAPACITY, Duration::from_millis(300));
+    world.run_until(world.now() + Duration::from_secs(3_600));
+    world.forget();
+    world.offer(0.5 * CAPACITY, Duration::from_millis(100));
+    assert!(world.tally.good as f64 > 0.97 * world.tally.offered as f64);
+}
+
+#[test]
+fn credits_survive_crashes_and_lost_and_late_messages() {
+    let mut world = world("breakwater", 200, 7);
+    let jitter = Duration::from_millis(2);
+    world.set_link(Link { latency: RTT / 2, loss: 0.05, jitter });
+    for round in 0..40 {
+        world.offer(1.5 * CAPACITY, Duration::from_millis(25));
+        for i in 0..4 {
+            world.cut((round * 5 + i) % 200);
+            world.connect(Identity::default());
+        }
+    }
+    assert!(world.tally.good > 0, "nobody was served");
+    let metrics = world.server.metrics();
+    let value = |name: &str| metrics.value(name).unwrap();
+    let bound = value("credit_pool") + value("sessions_registered");
+    assert!(value("credits_issued") <= bound * 1.2, "{metrics:?}");
+}
+
+#[test]
+fn a_heavy_tenant_does_not_crowd_out_a_light_one() {
+    let mut world = world("breakwater", 0, 3);
+    let tenant = |tenant| Identity { tenant: Tenant(tenant), weight: 1 };
+    (0..90).for_each(|_| _ = world.connect(tenant(1)));
+    (0..10).for_each(|_| _ = world.connect(tenant(2)));
+    world.offer(2.0 * CAPACITY, Duration::from_secs(1));
+    assert!(world.tally.good as f64 > 0.9 * CAPACITY, "{}", world.tally.good);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_history() {
+    let run = |seed| {
+        let mut world = world("breakwater", 50, seed);
+        world.offer(1.5 * CAPACITY, Duration::from_millis(300));
+        format!("{:?} {:?}", world.tally, world.server.metrics())
+    };
+    assert_eq!(run(9), run(9));
+    assert_ne!(run(9), run(10));
+}

@@ -1,0 +1,66 @@
+//! Counts and histograms of one class.
+
+use std::time::Duration;
+
+use crate::latency::Latencies;
+use crate::outcome::{DropReason, Outcome};
+
+/// Everything counted inside the window.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) offered: u64,
+    /// Successes within the SLO.
+    pub(super) good: u64,
+    pub(super) rejected: u64,
+    pub(super) cancelled: u64,
+    pub(super) failed: u64,
+    pub(super) unanswered: u64,
+    /// By the reason's place in [`DropReason::ALL`].
+    pub(super) dropped: [u64; DropReason::ALL.len()],
+    /// Of successes; their count is the number of successes.
+    pub(super) latency: Latencies,
+    /// Of refusals by the server.
+    pub(super) reject_latency: Latencies,
+}
+
+impl Tally {
+    pub(super) fn record(&mut self, latency: Duration, outcome: Outcome, slo: Duration) {
+        self.offered += 1;
+        match outcome {
+            Outcome::Success => {
+                self.latency.record(latency);
+                self.good += u64::from(latency <= slo);
+            }
+            Outcome::Rejected => {
+                self.reject_latency.record(latency);
+                self.rejected += 1;
+            }
+            Outcome::DroppedAtClient(reason) => self.dropped[reason as usize] += 1,
+            Outcome::Cancelled => self.cancelled += 1,
+            Outcome::Failed => self.failed += 1,
+            Outcome::Unanswered => self.unanswered += 1,
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.offered += other.offered;
+        self.good += other.good;
+        self.rejected += other.rejected;
+        self.cancelled += other.cancelled;
+        self.failed += other.failed;
+        self.unanswered += other.unanswered;
+        for (dropped, other) in self.dropped.iter_mut().zip(other.dropped) {
+            *dropped += other;
+        }
+        self.latency.merge(&other.latency);
+        self.reject_latency.merge(&other.reject_latency);
+    }
+
+    pub(super) fn successes(&self) -> u64 {
+        self.latency.count()
+    }
+
+    pub(super) fn dropped_at_client(&self) -> u64 {
+        self.dropped.iter().sum()
+    }
+}

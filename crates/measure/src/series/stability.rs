@@ -1,0 +1,167 @@
+//! When a service has settled after a shift of its load.
+
+use std::time::Duration;
+
+use seawall_control::time::nanos;
+
+use super::Cell;
+
+/// What it means to be stable after a shift: from some time on, every bin for the length of `hold`
+/// has a goodput of at least `goodput_share` of the final mean, and a 99th percentile within the
+/// SLO.
+///
+/// The *final mean* is the mean goodput over the last `final_share` of the time from the shift to
+/// the end. It is the service's own final level, so that this measures how fast a service settles,
+/// not how well: one that settles at half of its capacity is stable too.
+///
+/// A bin without any success is never stable, nor is a run whose final mean is zero.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stability {
+    /// How long the bins must hold, by default 500 ms; at least one bin.
+    pub hold: Duration,
+    /// Least goodput of a bin over the final mean, by default 0.9.
+    pub goodput_share: f64,
+    /// Which part of the time from the shift to the end gives the final mean, by default the last
+    /// quarter: long enough to average, and late enough that a slow service has settled. Above 0 to
+    /// 1.
+    pub final_share: f64,
+}
+
+impl Default for Stability {
+    fn default() -> Self {
+        Self { hold: Duration::from_millis(500), goodput_share: 0.9, final_share: 0.25 }
+    }
+}
+
+impl Stability {
+    /// The index of the first cell from which on the rule holds; `cells` reach from the shift to
+    /// the end and are `bin` wide.
+    pub(super) fn first_stable(&self, cells: &[&Cell], bin: Duration) -> Option<usize> {
+        let needed = nanos(self.hold).div_ceil(nanos(bin)).max(1);
+        let goodput = self.goodput_share * self.final_mean(cells)?;
+        let mut run = 0;
+        for (index, cell) in cells.iter().enumerate() {
+            let holds = cell.good as f64 >= goodput && cell.p99_within_slo();
+            run = if holds { run + 1 } else { 0 };
+            if run == needed {
+                return Some(index + 1 - needed as usize);
+            }
+        }
+        None
+    }
+
+    /// Mean count of good requests in a bin of the final part; `None` when there were none.
+    fn final_mean(&self, cells: &[&Cell]) -> Option<f64> {
+        let length = (cells.len() as f64 * self.final_share).ceil() as usize;
+        let length = length.max(1).min(cells.len());
+        let tail = &cells[cells.len() - length..];
+        let good: u64 = tail.iter().map(|cell| cell.good).sum();
+        (good > 0).then(|| good as f64 / tail.len() as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_control::Instant;
+
+    use super::*;
+    use crate::outcome::Outcome;
+    use crate::series::{Series, SeriesConfig};
+
+    const SLO: Duration = Duration::from_micros(200);
+    const BIN: Duration = Duration::from_millis(20);
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_micros(1_000 * ms)
+    }
+
+    /// A series of two seconds whose bin `n` completes `bins(n)`: (good, late) successes.
+    fn series(bins: impl Fn(u64) -> (u64, u64)) -> Series {
+        let mut series = Series::new(SeriesConfig::new(at(0), at(2_000), SLO)).unwrap();
+        for n in 0..100 {
+            let done = at(20 * n + 10);
+            let (good, late) = bins(n);
+            for _ in 0..good {
+                series.record(done - SLO, done, Outcome::Success);
+            }
+            for _ in 0..late {
+                series.record(done - SLO * 2, done, Outcome::Success);
+            }
+        }
+        series
+    }
+
+    fn ms(ms: u64) -> Option<Duration> {
+        Some(Duration::from_millis(ms))
+    }
+
+    #[test]
+    fn stable_at_once() {
+        let series = series(|_| (100, 0));
+        assert_eq!(series.stable_after(at(0)), ms(0));
+        assert_eq!(series.stable_after(at(400)), ms(0));
+        // A shift inside a bin is judged from the next one on.
+        assert_eq!(series.stable_after(at(390)), ms(10));
+    }
+
+    #[test]
+    fn low_goodput_delays_stability() {
+        // From 400 ms: collapsed for ten bins, then back at 91 of 100.
+        let series = series(|n| match n {
+            20..30 => (20, 0),
+            30..60 => (91, 0),
+            _ => (100, 0),
+        });
+        assert_eq!(series.stable_after(at(400)), ms(200));
+    }
+
+    #[test]
+    fn a_tail_beyond_the_slo_delays_stability() {
+        // One of a hundred may be late, two may not.
+        let series = series(|n| if n < 40 { (98, 2) } else { (99, 1) });
+        assert_eq!(series.stable_after(at(0)), ms(800));
+    }
+
+    #[test]
+    fn a_relapse_within_the_hold_starts_anew() {
+        let series = series(|n| if n == 24 { (50, 0) } else { (100, 0) });
+        assert_eq!(series.stable_after(at(0)), ms(500));
+        // After the hold, a relapse no longer matters.
+        let series = self::series(|n| if n == 25 { (50, 0) } else { (100, 0) });
+        assert_eq!(series.stable_after(at(0)), ms(0));
+    }
+
+    #[test]
+    fn never_stable() {
+        let oscillating = series(|n| if n % 20 < 10 { (100, 0) } else { (10, 0) });
+        assert_eq!(oscillating.stable_after(at(0)), None);
+        let dead = series(|n| if n < 50 { (100, 0) } else { (0, 0) });
+        assert_eq!(dead.stable_after(at(1_000)), None);
+        let late = series(|_| (50, 50));
+        assert_eq!(late.stable_after(at(0)), None);
+    }
+
+    #[test]
+    fn too_little_time_for_the_hold_is_not_stable() {
+        let series = series(|_| (100, 0));
+        assert_eq!(series.stable_after(at(1_500)), ms(0));
+        assert_eq!(series.stable_after(at(1_520)), None);
+        assert_eq!(series.stable_after(at(5_000)), None);
+    }
+
+    #[test]
+    fn the_rule_and_the_end_can_be_chosen() {
+        // A second shift at 1,000 ms halves the load.
+        let series = series(|n| match n {
+            0..5 => (80, 0),
+            5..50 => (100, 0),
+            _ => (50, 0),
+        });
+        let rule = Stability { hold: BIN, ..Stability::default() };
+        assert_eq!(series.stable_between(at(0), at(1_000), &rule), ms(100));
+        let lenient = Stability { goodput_share: 0.8, ..rule };
+        assert_eq!(series.stable_between(at(0), at(1_000), &lenient), ms(0));
+        // Over the whole time, the mean of the last quarter is the halved load.
+        assert_eq!(series.stable_after(at(0)), ms(0));
+    }
+}
