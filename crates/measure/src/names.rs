@@ -55,7 +55,10 @@ pub struct Metric {
 
 /// Declares each metric as a constant and all of them as the table, so that none is left out.
 macro_rules! metrics {
-    ($($constant:ident = $name:literal, $kind:ident, $unit:ident, [$($label:literal),*], $help:literal;)+) => {
+    ($(
+        $constant:ident = $name:literal, $kind:ident, $unit:ident, [$($label:literal),*],
+        $help:literal;
+    )+) => {
         $(
             #[doc = concat!("`", $name, "`: ", $help)]
             pub const $constant: Metric = Metric {

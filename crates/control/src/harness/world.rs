@@ -90,6 +90,8 @@ pub struct World {
     run_queue: Lanes<(Sent, Instant)>,
     idle_cores: u32,
     service: Duration,
+    /// BUDGET
+    pub budget: Option<Duration>,
 }
 
 impl World {
@@ -109,6 +111,7 @@ impl World {
             run_queue: Lanes::default(),
             idle_cores: init.cores,
             service,
+            budget: None,
         }
     }
 
@@ -253,7 +256,10 @@ impl World {
         arrival.demand = sent.demand;
         arrival.window_ack = sent.window_ack;
         arrival.queue_delay = self.queue_delay();
+        let predicted = self.queue_delay().max(self.service * self.run_queue.len() as u32);
+        let over = self.budget.is_some_and(|b| predicted > b.saturating_sub(self.now.since(sent.submitted)));
         match self.server.on_arrival(self.now, &arrival) {
+            Verdict::Admit if over => self.reply(sent, self.now, Outcome::Refused(Stage::RUN_QUEUE)),
             Verdict::Admit => {
                 self.run_queue.push(self.now, true, (sent, self.now));
                 self.start_next();
@@ -280,10 +286,15 @@ impl World {
         if self.idle_cores == 0 {
             return;
         }
-        if let Some((_, (sent, arrived))) = self.run_queue.pop() {
+        while let Some((_, (sent, arrived))) = self.run_queue.pop() {
+            if self.budget.is_some_and(|b| self.now.since(sent.submitted) > b) {
+                self.reply(sent, arrived, Outcome::Refused(Stage::RUN_QUEUE));
+                continue;
+            }
             self.idle_cores -= 1;
             let service = self.rng.exponential_duration(self.service);
             self.schedule(service, Event::Done { sent, arrived });
+            return;
         }
     }
 

@@ -13,12 +13,12 @@ const FACTOR_RANGE: &str = "1 to 1000";
 
 /// An arrival process.
 ///
-/// | text | meaning |
-/// |---|---|
-/// | `poisson` | independent clients: exponential gaps |
-/// | `constant` | even gaps |
-/// | `bursts:4:10ms:2ms` | Poisson; in the last 2 ms of each 10 ms at 4 times the mean rate, and in between so much below it that the mean stays |
-/// | `surges:20:10s:100us` | Poisson; in the last 100 us of each 10 s at 20 times the scheduled rate, in between at the scheduled rate itself |
+/// * `poisson`: independent clients, with exponential gaps.
+/// * `constant`: even gaps.
+/// * `bursts:4:10ms:2ms`: Poisson; in the last 2 ms of each 10 ms at 4 times the scheduled rate,
+///   and in between so much below it that the scheduled rate is the mean.
+/// * `surges:20:10s:100us`: Poisson; in the last 100 us of each 10 s at 20 times the scheduled
+///   rate, and in between at the scheduled rate itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Process {
@@ -226,7 +226,8 @@ mod tests {
             let process = match kind {
                 0 => Process::Poisson,
                 1 => Process::Constant,
-                2 => Bursts::on_top(factor, period, length).map_or(Process::Poisson, Process::Bursts),
+                2 => Bursts::on_top(factor, period, length)
+                    .map_or(Process::Poisson, Process::Bursts),
                 _ => Bursts::keeping_mean(1.0 / share.max(0.001), period, length)
                     .map_or(Process::Poisson, Process::Bursts),
             };

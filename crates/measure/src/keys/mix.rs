@@ -134,7 +134,7 @@ impl KeyValueMix {
         Ok(Self { gets, keys, values })
     }
 
-    /// USR, the most read-heavy of Facebook's pools (Atikoglu et al., SIGMETRICS '12): 99.8 % GET
+    /// USR, a pool of Facebook's memcached (Atikoglu et al., SIGMETRICS '12): 99.8 % GET
     /// and 0.2 % SET with small keys and values, as Breakwater's evaluation of memcached uses it
     /// (section 5.3; its released client draws uniformly from 100,000 keys and writes values of 5
     /// bytes).

@@ -6,7 +6,7 @@ use seawall_control::Rng;
 ///
 /// Rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate variates from
 /// monotone discrete distributions", 1996). It needs no table, so that a billion keys cost no
-/// memory, and less than 1.2 uniform numbers per sample.
+/// memory, and rejects few points.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Zipf {
     count: f64,

@@ -4,17 +4,16 @@
 //! [`Summary`] is what a report, a plot or a claim reads. What counts is decided here, once:
 //!
 //! * A request counts when its *scheduled* time lies in the [`Window`], whenever it ends. What was
-//!   scheduled during the warm-up leaves no trace, and what was scheduled near the end is waited for.
+//!   scheduled during the warm-up leaves no trace; what was scheduled near the end is waited for.
 //! * Latency is `finished - scheduled`, for successes. It contains the lateness of the generator,
-//!   the
-//!   wait for a credit, both ways through the network, and all queues of the server (Breakwater,
-//!   OSDI '20, section 5.1, "all delays faced by a request from the moment it is issued").
+//!   the wait for a credit, both ways through the network, and all queues of the server
+//!   (Breakwater, OSDI '20, section 5.1: "all delays faced by a request from the moment it is
+//!   issued till its response is received by the client").
 //! * Goodput counts successes with a latency of at most the SLO (section 5.1; the paper's SLO is
-//!   ten
-//!   times the sum of mean service time and round trip). A refusal never counts, however quick.
+//!   ten times the sum of mean service time and round trip). A refusal never counts, however quick.
 //! * Drops at the client and at the server are apart: only the latter cost the server anything, and
-//!   only they are the paper's "drop rate". One divides by what was offered, the other by what reached
-//!   the server.
+//!   only they are the paper's "drop rate". One divides by what was offered, the other by what
+//!   reached the server.
 //! * A point is valid only when the generator could offer its load, see [`Summary::valid`].
 
 mod config;

@@ -182,8 +182,8 @@ impl Series {
         })
     }
 
-    /// How long after `shift` the run was stable for good measure: [`Stability::default`], judged
-    /// up to the end of the run. `None` when it never was.
+    /// How long after `shift` the run became stable as [`Stability::default`] has it, judged up to
+    /// the end of the run. `None` when it never did.
     pub fn stable_after(&self, shift: Instant) -> Option<Duration> {
         self.stable_between(shift, self.config.end, &Stability::default())
     }
