@@ -59,6 +59,7 @@ pub mod lanes;
 pub mod limit;
 pub mod metrics;
 pub mod open;
+pub mod predict;
 pub mod random;
 pub mod request;
 pub mod time;

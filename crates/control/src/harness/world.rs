@@ -12,6 +12,7 @@ use crate::controller::{
     SessionEvent, SessionId, Signal, Verdict,
 };
 use crate::lanes::Lanes;
+use crate::predict::queue::RunQueue;
 use crate::random::Rng;
 use crate::request::{Identity, Stage};
 use crate::time::Instant;
@@ -90,8 +91,8 @@ pub struct World {
     run_queue: Lanes<(Sent, Instant)>,
     idle_cores: u32,
     service: Duration,
-    /// BUDGET
-    pub budget: Option<Duration>,
+    budget: Option<Duration>,
+    predictor: RunQueue,
 }
 
 impl World {
@@ -112,7 +113,14 @@ impl World {
             idle_cores: init.cores,
             service,
             budget: None,
+            predictor: RunQueue::new(init.cores),
         }
+    }
+
+    /// Lets the run queue refuse, like the live server's, what cannot start within `budget` of its
+    /// submission.
+    pub fn set_budget(&mut self, budget: Duration) {
+        self.budget = Some(budget);
     }
 
     /// Replaces the link of all clients.
@@ -256,10 +264,11 @@ impl World {
         arrival.demand = sent.demand;
         arrival.window_ack = sent.window_ack;
         arrival.queue_delay = self.queue_delay();
-        let predicted = self.queue_delay().max(self.service * self.run_queue.len() as u32);
-        let over = self.budget.is_some_and(|b| predicted > b.saturating_sub(self.now.since(sent.submitted)));
+        let predicted = self.predictor.wait(self.run_queue.len(), self.queue_delay());
         match self.server.on_arrival(self.now, &arrival) {
-            Verdict::Admit if over => self.reply(sent, self.now, Outcome::Refused(Stage::RUN_QUEUE)),
+            Verdict::Admit if self.too_late(&sent, predicted) => {
+                self.reply(sent, self.now, Outcome::Refused(Stage::RUN_QUEUE));
+            }
             Verdict::Admit => {
                 self.run_queue.push(self.now, true, (sent, self.now));
                 self.start_next();
@@ -282,17 +291,23 @@ impl World {
         self.schedule(self.link.latency, Event::AtClient { sent, served, feedback });
     }
 
+    fn too_late(&self, sent: &Sent, predicted: Duration) -> bool {
+        let waited = self.now.since(sent.submitted);
+        self.budget.is_some_and(|budget| waited + predicted > budget)
+    }
+
     fn start_next(&mut self) {
         if self.idle_cores == 0 {
             return;
         }
         while let Some((_, (sent, arrived))) = self.run_queue.pop() {
-            if self.budget.is_some_and(|b| self.now.since(sent.submitted) > b) {
+            if self.too_late(&sent, Duration::ZERO) {
                 self.reply(sent, arrived, Outcome::Refused(Stage::RUN_QUEUE));
                 continue;
             }
             self.idle_cores -= 1;
             let service = self.rng.exponential_duration(self.service);
+            self.predictor.on_service(service);
             self.schedule(service, Event::Done { sent, arrived });
             return;
         }

@@ -1,0 +1,3 @@
+//! Predictors: how long a request that joins a queue now will wait there.
+
+pub mod queue;

@@ -1,0 +1,95 @@
+//! The run queue: how long until a request that joins now gets to run.
+
+use core::time::Duration;
+
+use crate::estimate::{Ewma, WindowedQuantile};
+use crate::time::nanos;
+
+/// Weight of the newest service time in the mean.
+const WEIGHT: f64 = 0.05;
+
+/// Service times over which the tail is taken.
+const WINDOW: usize = 128;
+
+/// The tail is worked out anew after this many service times: the selection costs about a microsecond.
+const REFRESH: usize = 32;
+
+/// Predicts the wait in a queue in front of some workers.
+///
+/// The age of the oldest waiting request is what Breakwater measures, and it is late: after a burst it
+/// tells only how long the burst is ago. The work ahead, requests × mean service / workers, is there at
+/// once but knows nothing of a stall. The larger of the two is the prediction.
+#[derive(Clone, Debug)]
+pub struct RunQueue {
+    workers: u32,
+    mean: Ewma,
+    recent: WindowedQuantile<WINDOW>,
+    since_refresh: usize,
+    tail: Duration,
+}
+
+impl RunQueue {
+    /// A predictor that has seen nothing, for `workers` workers (at least one).
+    pub fn new(workers: u32) -> Self {
+        Self {
+            workers: workers.max(1),
+            mean: Ewma::new(WEIGHT),
+            recent: WindowedQuantile::default(),
+            since_refresh: 0,
+            tail: Duration::ZERO,
+        }
+    }
+
+    /// A request ran for `service`.
+    pub fn on_service(&mut self, service: Duration) {
+        let service = nanos(service);
+        self.mean.observe(service as f64);
+        self.recent.observe(service);
+        self.since_refresh += 1;
+        if self.since_refresh >= REFRESH || self.recent.len() < REFRESH {
+            self.since_refresh = 0;
+            self.tail = Duration::from_nanos(self.recent.value(0.99).unwrap_or(0));
+        }
+    }
+
+    /// The wait of a request that joins behind `waiting` others, of which the oldest waits for `age`.
+    pub fn wait(&self, waiting: usize, age: Duration) -> Duration {
+        let ahead = waiting as f64 * self.mean.value().unwrap_or(0.0) / f64::from(self.workers);
+        age.max(Duration::from_nanos(ahead as u64))
+    }
+
+    /// Service time that 99 % of the newest requests did not exceed; zero before the first.
+    pub fn service_p99(&self) -> Duration {
+        self.tail
+    }
+
+    /// Mean service time, the newest weighing most; zero before the first.
+    pub fn service_mean(&self) -> Duration {
+        Duration::from_nanos(self.mean.value().unwrap_or(0.0) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn us(micros: u64) -> Duration {
+        Duration::from_micros(micros)
+    }
+
+    #[test]
+    fn predicts_the_larger_of_age_and_work_ahead() {
+        let mut queue = RunQueue::new(2);
+        assert_eq!(queue.wait(10, us(7)), us(7));
+        (0..100).for_each(|_| queue.on_service(us(100)));
+        assert_eq!(queue.wait(10, us(7)), us(500)); // a burst that just came
+        assert_eq!(queue.wait(1, us(900)), us(900)); // a stall
+    }
+
+    #[test]
+    fn knows_the_tail_of_recent_service_times() {
+        let mut queue = RunQueue::new(1);
+        (1..=128).for_each(|i| queue.on_service(us(i)));
+        assert_eq!(queue.service_p99(), us(127));
+    }
+}
