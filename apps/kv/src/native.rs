@@ -257,3 +257,134 @@ fn check_key(key: &[u8]) -> Result<(), DecodeError> {
 fn truncated(_: bytes::TryGetError) -> DecodeError {
     DecodeError::Truncated
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::store::{Config, PAGE_BYTES};
+
+    const NOW: UnixTime = UnixTime::from_secs(1_700_000_000);
+
+    fn bytes(max: usize) -> impl Strategy<Value = Bytes> {
+        vec(any::<u8>(), 0..max).prop_map(Bytes::from)
+    }
+
+    fn key() -> impl Strategy<Value = Bytes> {
+        vec(any::<u8>(), 1..=KEY_BYTES_MAX).prop_map(Bytes::from)
+    }
+
+    fn request() -> impl Strategy<Value = Request> {
+        let set = (key(), bytes(400), any::<u32>(), any::<i64>()).prop_map(
+            |(key, value, flags, exptime)| Request::Set {
+                key,
+                value,
+                flags,
+                exptime: Exptime::from_wire(exptime),
+            },
+        );
+        prop_oneof![
+            key().prop_map(|key| Request::Get { key }),
+            key().prop_map(|key| Request::Delete { key }),
+            set,
+        ]
+    }
+
+    fn reply() -> impl Strategy<Value = Reply> {
+        prop_oneof![
+            (bytes(400), any::<u32>()).prop_map(|(value, flags)| Reply::Hit { value, flags }),
+            any::<String>().prop_map(Reply::Error),
+            Just(Reply::Miss),
+            Just(Reply::Stored),
+            Just(Reply::Deleted),
+            Just(Reply::NotFound),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn requests_survive_the_wire(request in request()) {
+            let mut payload = BytesMut::new();
+            request.encode(&mut payload);
+            prop_assert_eq!(Request::decode(request.method(), payload.freeze()), Ok(request));
+        }
+
+        #[test]
+        fn replies_survive_the_wire(reply in reply()) {
+            let mut payload = BytesMut::new();
+            reply.encode(&mut payload);
+            prop_assert_eq!(Reply::decode(payload.freeze()), Ok(reply));
+        }
+
+        #[test]
+        fn decoding_never_panics(method in 0..5u16, payload in bytes(600)) {
+            let _ = Request::decode(method, payload.clone());
+            let _ = Reply::decode(payload);
+        }
+
+        #[test]
+        fn a_set_cut_short_is_refused_or_has_a_shorter_value(
+            request in request(),
+            cut in 0..1000usize,
+        ) {
+            let mut payload = BytesMut::new();
+            request.encode(&mut payload);
+            payload.truncate(cut);
+            if let (Ok(Request::Set { key, value, .. }), Request::Set { key: k, value: v, .. }) =
+                (Request::decode(request.method(), payload.freeze()), &request)
+            {
+                prop_assert!(key == *k && v.starts_with(&value));
+            }
+        }
+    }
+
+    #[test]
+    fn the_layout_is_as_documented() {
+        let (key, value) = (Bytes::from_static(b"key"), Bytes::from_static(b"value"));
+        let set = Request::Set { key, value, flags: 0x0102_0304, exptime: Exptime::from_wire(-2) };
+        let mut payload = BytesMut::new();
+        set.encode(&mut payload);
+        let expected = b"\x04\x03\x02\x01\xfe\xff\xff\xff\xff\xff\xff\xff\x03\x00keyvalue";
+        assert_eq!(&payload[..], expected);
+        let mut payload = BytesMut::new();
+        Reply::Hit { value: Bytes::from_static(b"v"), flags: 5 }.encode(&mut payload);
+        assert_eq!(&payload[..], b"\x00\x05\x00\x00\x00v");
+    }
+
+    #[test]
+    fn what_a_peer_can_get_wrong() {
+        let decode = |payload: &'static [u8]| Reply::decode(Bytes::from_static(payload));
+        assert_eq!(decode(b""), Err(DecodeError::Truncated));
+        assert_eq!(decode(b"\x00\x01"), Err(DecodeError::Truncated));
+        assert_eq!(decode(b"\x01\x01"), Err(DecodeError::Trailing(1)));
+        assert_eq!(decode(b"\x09"), Err(DecodeError::UnknownStatus(9)));
+        assert_eq!(decode(b"\x05\xff"), Err(DecodeError::NotText));
+        assert_eq!(Request::decode(GET, Bytes::new()), Err(DecodeError::KeyLength(0)));
+        let long = Bytes::from(vec![0; 251]);
+        assert_eq!(Request::decode(DELETE, long), Err(DecodeError::KeyLength(251)));
+        assert_eq!(Request::decode(9, Bytes::new()), Err(DecodeError::UnknownMethod(9)));
+    }
+
+    #[test]
+    fn requests_are_carried_out() {
+        let store = Store::with_seed(&Config::default(), 1).unwrap();
+        let key = Bytes::from_static(b"k");
+        let get = Request::Get { key: key.clone() };
+        let set = |value: &[u8]| Request::Set {
+            key: key.clone(),
+            value: Bytes::copy_from_slice(value),
+            flags: 3,
+            exptime: Exptime::from_wire(10),
+        };
+        assert_eq!(execute(&store, NOW, &get), Reply::Miss);
+        assert_eq!(execute(&store, NOW, &set(b"v")), Reply::Stored);
+        let hit = Reply::Hit { value: Bytes::from_static(b"v"), flags: 3 };
+        assert_eq!(execute(&store, NOW, &get), hit);
+        let later = UnixTime::from_secs(NOW.as_secs() + 10);
+        assert_eq!(execute(&store, later, &get), Reply::Miss);
+        let refused = execute(&store, NOW, &set(&vec![0; PAGE_BYTES]));
+        assert!(matches!(refused, Reply::Error(text) if text.contains("at most 1048576 fit")));
+    }
+}

@@ -113,10 +113,9 @@ impl Command {
             | Self::Touch { noreply, .. }
             | Self::FlushAll { noreply, .. }
             | Self::Verbosity { noreply } => noreply,
-            Self::Get { .. } | Self::Gat { .. } | Self::Stats { .. } => false,
+            Self::Get { .. } | Self::Gat { .. } | Self::Stats { .. } | Self::Version => false,
             // It closes the connection instead.
             Self::Quit => true,
-            Self::Version => false,
         }
     }
 }

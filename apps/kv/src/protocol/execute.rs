@@ -3,15 +3,11 @@
 use bytes::BytesMut;
 
 use super::command::{Arithmetic, Command, Keys};
-use super::response::{self, Reply};
+use super::response::{self, Reply, VERSION};
 use crate::store::{
     ArithmeticError, Entry, Stats, Store, StoreError, StoreMode, StoreOutcome, Value,
 };
 use crate::time::UnixTime;
-
-/// The answer to `version`. Stock clients parse the leading number to learn what they may ask for,
-/// so it begins with that of the memcached whose text protocol this is.
-pub const VERSION: &str = concat!("1.6.0-seawall-", env!("CARGO_PKG_VERSION"));
 
 /// Longest reply to one lookup, in bytes: 64 of the largest items. A longer one is replaced by an
 /// error, since a line of a few kilobytes that repeats one key could ask for gigabytes.
@@ -27,61 +23,15 @@ pub enum Connection {
 }
 
 /// Carries out `command` at `now` and appends its reply, if it wants one, to `out`.
-pub fn execute(
-    store: &Store,
-    now: UnixTime,
-    command: &Command,
-    out: &mut BytesMut,
-) -> Connection {
-    match command {
-        Command::Get { keys, with_cas } => {
-            look_up(keys, *with_cas, out, |key| store.get(now, key));
-            return Connection::Keep;
-        }
+pub fn execute(store: &Store, now: UnixTime, command: &Command, out: &mut BytesMut) -> Connection {
+    let reply = match command {
+        Command::Get { keys, with_cas } => look_up(keys, *with_cas, out, |key| store.get(now, key)),
         Command::Gat { exptime, keys, with_cas } => {
-            look_up(keys, *with_cas, out, |key| store.gat(now, key, *exptime));
-            return Connection::Keep;
+            look_up(keys, *with_cas, out, |key| store.gat(now, key, *exptime))
         }
-        Command::Stats { topic } => {
-            write_stats(store, now, topic, out);
-            return Connection::Keep;
-        }
-        Command::Arithmetic { operation, key, delta, noreply } => {
-            let result = match operation {
-                Arithmetic::Increment => store.incr(now, key, *delta),
-                Arithmetic::Decrement => store.decr(now, key, *delta),
-            };
-            match result {
-                _ if *noreply => {}
-                Ok(Some(number)) => response::line(out, number),
-                Ok(None) => Reply::NotFound.write(out),
-                Err(error) => arithmetic_error(error).write(out),
-            }
-            return Connection::Keep;
-        }
-        Command::Version => {
-            response::line(out, format_args!("VERSION {VERSION}"));
-            return Connection::Keep;
-        }
-        Command::Quit => return Connection::Close,
-        _ => {}
-    }
-    let reply = simple(store, now, command);
-    if !command.noreply() {
-        reply.write(out);
-    }
-    Connection::Keep
-}
-
-/// The commands that are answered by one fixed line.
-fn simple(store: &Store, now: UnixTime, command: &Command) -> Reply {
-    match command {
         Command::Store { mode, key, value, flags, exptime, .. } => {
             let entry = Entry { key, value, flags: *flags, exptime: *exptime };
-            match store.store(now, *mode, &entry) {
-                Ok(outcome) => store_outcome(outcome),
-                Err(error) => store_error(error),
-            }
+            store.store(now, *mode, &entry).map_or_else(store_error, store_outcome)
         }
         Command::StoreTooLarge { mode, key, .. } => {
             if *mode == StoreMode::Set {
@@ -90,39 +40,63 @@ fn simple(store: &Store, now: UnixTime, command: &Command) -> Reply {
             Reply::TooLarge
         }
         Command::Delete { key, .. } => either(store.delete(now, key), Reply::Deleted),
+        Command::Arithmetic { operation, key, delta, .. } => {
+            arithmetic(store, now, *operation, key, *delta)
+        }
         Command::Touch { key, exptime, .. } => {
             either(store.touch(now, key, *exptime), Reply::Touched)
         }
+        Command::Stats { topic } => write_stats(store, now, topic, out),
         Command::FlushAll { delay, .. } => {
             store.flush_all(now, delay.deadline(now).unwrap_or(now));
             Reply::Ok
         }
+        Command::Version => Reply::Version,
         Command::Verbosity { .. } => Reply::Ok,
-        Command::Get { .. }
-        | Command::Gat { .. }
-        | Command::Arithmetic { .. }
-        | Command::Stats { .. }
-        | Command::Version
-        | Command::Quit => unreachable!("answered by the caller"),
+        Command::Quit => return Connection::Close,
+    };
+    if !command.noreply() {
+        reply.write(out);
     }
+    Connection::Keep
 }
 
+/// Appends what is found, and returns the line that ends the reply.
 fn look_up(
     keys: &Keys,
     with_cas: bool,
     out: &mut BytesMut,
     mut find: impl FnMut(&[u8]) -> Option<Value>,
-) {
+) -> Reply {
     let start = out.len();
     for key in keys.iter() {
         let Some(value) = find(key) else { continue };
         response::value(out, key, &value, with_cas);
         if out.len() - start > REPLY_BYTES_MAX {
             out.truncate(start);
-            return Reply::ReplyTooLarge.write(out);
+            return Reply::ReplyTooLarge;
         }
     }
-    Reply::End.write(out);
+    Reply::End
+}
+
+fn arithmetic(
+    store: &Store,
+    now: UnixTime,
+    operation: Arithmetic,
+    key: &[u8],
+    delta: u64,
+) -> Reply {
+    let result = match operation {
+        Arithmetic::Increment => store.incr(now, key, delta),
+        Arithmetic::Decrement => store.decr(now, key, delta),
+    };
+    match result {
+        Ok(Some(number)) => Reply::Number(number),
+        Ok(None) => Reply::NotFound,
+        Err(ArithmeticError::NotNumeric) => Reply::NotNumeric,
+        Err(ArithmeticError::Store(error)) => store_error(error),
+    }
 }
 
 fn either(found: bool, reply: Reply) -> Reply {
@@ -146,20 +120,14 @@ fn store_error(error: StoreError) -> Reply {
     }
 }
 
-fn arithmetic_error(error: ArithmeticError) -> Reply {
-    match error {
-        ArithmeticError::NotNumeric => Reply::NotNumeric,
-        ArithmeticError::Store(error) => store_error(error),
-    }
-}
-
-fn write_stats(store: &Store, now: UnixTime, topic: &[u8], out: &mut BytesMut) {
+/// Appends the statistics of `topic`, and returns the line that ends them.
+fn write_stats(store: &Store, now: UnixTime, topic: &[u8], out: &mut BytesMut) -> Reply {
     match topic {
         b"" => write_general_stats(&store.stats(), now, out),
         b"slabs" => write_class_stats(store, out),
-        _ => return Reply::Error.write(out),
+        _ => return Reply::Error,
     }
-    Reply::End.write(out);
+    Reply::End
 }
 
 fn write_general_stats(stats: &Stats, now: UnixTime, out: &mut BytesMut) {

@@ -74,7 +74,9 @@ pub(super) fn parse(line: &Bytes) -> Result<Line, BadLine> {
         b"incr" => arithmetic(&args, Arithmetic::Increment)?,
         b"decr" => arithmetic(&args, Arithmetic::Decrement)?,
         b"touch" => touch(&args)?,
-        b"stats" => Command::Stats { topic: line.slice_ref(words(args.rest).next().unwrap_or(b"")) },
+        b"stats" => {
+            Command::Stats { topic: line.slice_ref(words(args.rest).next().unwrap_or(b"")) }
+        }
         b"flush_all" => flush_all(&args)?,
         b"version" => Command::Version,
         b"verbosity" => verbosity(&args)?,
@@ -202,8 +204,7 @@ fn delete(args: &Args<'_>) -> Result<Command, BadLine> {
 fn arithmetic(args: &Args<'_>, operation: Arithmetic) -> Result<Command, BadLine> {
     let Words { words, noreply, .. } = args.words(2, 3)?;
     let key = args.key(words[0]).map_err(|error| BadLine::new(error, noreply))?;
-    let delta =
-        unsigned(words[1]).ok_or_else(|| BadLine::new(ProtocolError::BadDelta, noreply))?;
+    let delta = unsigned(words[1]).ok_or_else(|| BadLine::new(ProtocolError::BadDelta, noreply))?;
     Ok(Command::Arithmetic { operation, key, delta, noreply })
 }
 
@@ -314,7 +315,7 @@ mod tests {
         let Command::Delete { noreply, .. } = complete("delete k 0 noreply") else { panic!() };
         assert!(noreply);
         assert_eq!(refused("delete k 5").0, ProtocolError::BadDelete);
-        assert_eq!(refused("delete k 5 noreply").1, true);
+        assert!(refused("delete k 5 noreply").1);
     }
 
     #[test]

@@ -36,7 +36,7 @@ mod parser;
 pub mod response;
 
 pub use self::command::{Arithmetic, Command, Keys};
-pub use self::execute::{Connection, REPLY_BYTES_MAX, VERSION, execute};
+pub use self::execute::{Connection, REPLY_BYTES_MAX, execute};
 pub use self::parser::{LINE_BYTES_MAX, Parser};
 
 use bytes::BytesMut;

@@ -50,7 +50,6 @@ impl Parser {
     /// # Errors
     ///
     /// A malformed request, which has been taken off as well. The parser goes on with the next.
-    #[expect(clippy::should_implement_trait, reason = "an iterator could not borrow the buffer")]
     pub fn next(&mut self, buffer: &mut BytesMut) -> Option<Result<Command, ParseError>> {
         loop {
             match self.state {
@@ -60,7 +59,8 @@ impl Parser {
                     }
                 }
                 State::Block(Storage { value_len, .. }) => {
-                    if buffer.len() < value_len + CRLF.len() {
+                    let end = buffer.get(value_len..)?;
+                    if end.len() < CRLF.len() && CRLF.starts_with(end) {
                         return None;
                     }
                     return Some(self.block(buffer));
@@ -92,7 +92,9 @@ impl Parser {
     /// [`next`](Self::next) can answer anew. Lets a reader make room for a large value at once.
     pub fn bytes_wanted(&self, buffered: usize) -> usize {
         match &self.state {
-            State::Block(storage) => (storage.value_len + CRLF.len()).saturating_sub(buffered).max(1),
+            State::Block(storage) => {
+                (storage.value_len + CRLF.len()).saturating_sub(buffered).max(1)
+            }
             State::Line | State::Discard(_) | State::Remains => 1,
         }
     }
@@ -139,7 +141,8 @@ impl Parser {
         })
     }
 
-    /// A data block that is wholly in the buffer, with the two bytes after it.
+    /// A data block that is wholly in the buffer, with as much of what follows it as tells whether
+    /// it ends there.
     fn block(&mut self, buffer: &mut BytesMut) -> Result<Command, ParseError> {
         let State::Block(storage) = core::mem::replace(&mut self.state, State::Line) else {
             unreachable!("called in this state only");

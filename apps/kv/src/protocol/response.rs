@@ -6,7 +6,11 @@ use bytes::{BufMut, BytesMut};
 
 use crate::store::Value;
 
-/// A reply of one fixed line. Displayed as that line, without its end.
+/// The answer to `version`. Stock clients parse the leading number to learn what they may ask for,
+/// so it begins with that of the memcached whose text protocol this is.
+pub const VERSION: &str = concat!("1.6.0-seawall-", env!("CARGO_PKG_VERSION"));
+
+/// A reply of one line, or the line that ends a longer one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reply {
@@ -26,6 +30,10 @@ pub enum Reply {
     Ok,
     /// The end of a reply of several lines.
     End,
+    /// The result of `incr` or `decr`.
+    Number(u64),
+    /// The server's version, [`VERSION`].
+    Version,
     /// No such command.
     Error,
     /// The value to increment or decrement is not a number.
@@ -42,32 +50,27 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// The line without its end.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Stored => "STORED",
-            Self::NotStored => "NOT_STORED",
-            Self::Exists => "EXISTS",
-            Self::NotFound => "NOT_FOUND",
-            Self::Deleted => "DELETED",
-            Self::Touched => "TOUCHED",
-            Self::Ok => "OK",
-            Self::End => "END",
-            Self::Error => "ERROR",
-            Self::NotNumeric => {
-                "CLIENT_ERROR cannot increment or decrement non-numeric value"
-            }
-            Self::TooLarge => "SERVER_ERROR object too large for cache",
-            Self::OutOfMemory => "SERVER_ERROR out of memory storing object",
-            Self::ReplyTooLarge => "SERVER_ERROR out of memory writing get response",
-            Self::Overloaded => "SERVER_ERROR overloaded",
-        }
-    }
-
     /// Appends the line.
     pub fn write(self, out: &mut BytesMut) {
-        out.put_slice(self.as_str().as_bytes());
-        out.put_slice(b"\r\n");
+        let fixed = match self {
+            Self::Number(number) => return line(out, number),
+            Self::Version => return line(out, format_args!("VERSION {VERSION}")),
+            Self::Stored => "STORED\r\n",
+            Self::NotStored => "NOT_STORED\r\n",
+            Self::Exists => "EXISTS\r\n",
+            Self::NotFound => "NOT_FOUND\r\n",
+            Self::Deleted => "DELETED\r\n",
+            Self::Touched => "TOUCHED\r\n",
+            Self::Ok => "OK\r\n",
+            Self::End => "END\r\n",
+            Self::Error => "ERROR\r\n",
+            Self::NotNumeric => "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n",
+            Self::TooLarge => "SERVER_ERROR object too large for cache\r\n",
+            Self::OutOfMemory => "SERVER_ERROR out of memory storing object\r\n",
+            Self::ReplyTooLarge => "SERVER_ERROR out of memory writing get response\r\n",
+            Self::Overloaded => "SERVER_ERROR overloaded\r\n",
+        };
+        out.put_slice(fixed.as_bytes());
     }
 }
 
@@ -132,11 +135,23 @@ mod tests {
 
     #[test]
     fn errors_carry_the_prefix_that_clients_look_for() {
-        for reply in
-            [Reply::TooLarge, Reply::OutOfMemory, Reply::ReplyTooLarge, Reply::Overloaded]
-        {
-            assert!(reply.as_str().starts_with("SERVER_ERROR "));
+        for (reply, prefix) in [
+            (Reply::TooLarge, "SERVER_ERROR "),
+            (Reply::OutOfMemory, "SERVER_ERROR "),
+            (Reply::ReplyTooLarge, "SERVER_ERROR "),
+            (Reply::Overloaded, "SERVER_ERROR overloaded\r\n"),
+            (Reply::NotNumeric, "CLIENT_ERROR "),
+        ] {
+            let mut out = BytesMut::new();
+            reply.write(&mut out);
+            assert!(out.starts_with(prefix.as_bytes()) && out.ends_with(b"\r\n"), "{out:?}");
         }
-        assert!(Reply::NotNumeric.as_str().starts_with("CLIENT_ERROR "));
+    }
+
+    #[test]
+    fn versions_start_with_the_numbers_of_memcached() {
+        let mut out = BytesMut::new();
+        Reply::Version.write(&mut out);
+        assert!(out.starts_with(b"VERSION 1.6.0-seawall-"), "{out:?}");
     }
 }

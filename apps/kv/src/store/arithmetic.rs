@@ -99,8 +99,7 @@ mod tests {
         assert_eq!(parse(b"0"), Some(0));
         assert_eq!(parse(b"18446744073709551615"), Some(u64::MAX));
         assert_eq!(parse(b"9  "), Some(9));
-        for not_a_number in
-            [&b""[..], b" 9", b"+9", b"-9", b"9a", b"18446744073709551616", b"\xff"]
+        for not_a_number in [&b""[..], b" 9", b"+9", b"-9", b"9a", b"18446744073709551616", b"\xff"]
         {
             assert_eq!(parse(not_a_number), None);
         }

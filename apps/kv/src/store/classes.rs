@@ -74,7 +74,7 @@ mod tests {
                 [(48, 1 << 20), (48, 1024), (1024, 1024), (4096, 1 << 20)]
             {
                 let config =
-                    Config { growth_factor, chunk_bytes_min, item_bytes_max, ..Config::default() };
+                    Config { chunk_bytes_min, growth_factor, item_bytes_max, ..Config::default() };
                 assert_eq!(config.validate(), Ok(()));
                 let classes = SizeClasses::new(&config);
                 assert_eq!(classes.largest(), item_bytes_max as usize);

@@ -161,8 +161,7 @@ mod tests {
             let error = config.validate().unwrap_err();
             assert!(error.to_string().starts_with(&format!("`{field}` is ")), "{error}");
         }
-        let config =
-            Config { chunk_bytes_min: 4096, item_bytes_max: 1024, ..Config::default() };
+        let config = Config { chunk_bytes_min: 4096, item_bytes_max: 1024, ..Config::default() };
         assert!(matches!(config.validate(), Err(ConfigError::ChunkAboveItem { .. })));
     }
 }

@@ -19,8 +19,9 @@
 //!
 //! What a step has taken and the next has not yet used is owned by a
 //! [`Reservation`](super::reserve::Reservation), which gives it back when dropped. So an operation
-//! may end between any two steps, and leaves nothing behind. Giving back must not fail, and so
-//! has its own entry, [`SlabLock::lock_to_release`].
+//! may end between any two steps, and leaves nothing behind; all that it can have cost is an item
+//! that was evicted to make room for it. Giving back must not fail, and so has its own entry,
+//! [`SlabLock::lock_to_release`].
 
 use core::cell::Cell;
 use core::ops::{Deref, DerefMut};

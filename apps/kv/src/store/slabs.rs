@@ -191,9 +191,10 @@ impl Slabs {
     pub(super) fn chunks_in_use(&self) -> impl Iterator<Item = (ChunkId, u32)> {
         self.classes.iter().enumerate().flat_map(|(number, class)| {
             let class_number = number as u8;
-            class.lru.iter().map(move |(slot, bucket)| {
-                (ChunkId { class: class_number, slot }, bucket)
-            })
+            class
+                .lru
+                .iter()
+                .map(move |(slot, bucket)| (ChunkId { class: class_number, slot }, bucket))
         })
     }
 

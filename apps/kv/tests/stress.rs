@@ -1,0 +1,228 @@
+//! Several threads on one small store: the locks, the evictions, and the books afterwards.
+//!
+//! Test builds check at each acquisition that no thread holds two locks.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use seawall_kv::store::{ArithmeticError, Config, Entry, Store, StoreError};
+use seawall_kv::{Exptime, UnixTime};
+
+const THREADS: u64 = 4;
+const OPS_PER_THREAD: u64 = 40_000;
+const NOW: u64 = 1_700_000_000;
+
+/// A small generator: the operations of each thread are the same in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % bound
+    }
+}
+
+fn check_accounts(store: &Store) {
+    let (audit, stats) = (store.audit(), store.stats());
+    assert!(audit.chunks_match_items && audit.slabs_balance, "{audit:?}");
+    assert_eq!((audit.items, audit.bytes), (stats.curr_items, stats.bytes));
+    assert_eq!(audit.chunks_used, stats.curr_items);
+    assert!(stats.page_bytes <= stats.limit_maxbytes);
+}
+
+/// A value that tells its key and length, so that a reader can see torn or misplaced bytes.
+fn value(key: u64, len: usize) -> Vec<u8> {
+    key.to_le_bytes().iter().copied().cycle().take(len).collect()
+}
+
+fn one_operation(store: &Store, random: &mut Random, progress: u64) {
+    // Time moves on, and threads disagree a little about it.
+    let now = UnixTime::from_secs(NOW + progress / 1000 + random.below(2));
+    let number = random.below(8000);
+    let key = format!("key{number}").into_bytes();
+    let len = match random.below(10) {
+        0..6 => random.below(64),
+        6..9 => 64 + random.below(900),
+        _ => 1000 + random.below(12_000),
+    };
+    let contents = value(number, len as usize);
+    let exptime = Exptime::from_wire([0, 0, 0, 0, 0, 2, 20, -1][random.below(8) as usize]);
+    let entry = Entry { key: &key, value: &contents, flags: number as u32, exptime };
+    let outcome = match random.below(20) {
+        0..6 => {
+            if let Some(found) = store.get(now, &key) {
+                assert_eq!(found.flags, number as u32);
+                assert_eq!(found.data, value(number, found.data.len()), "{number}");
+            }
+            Ok(())
+        }
+        6..11 => store.set(now, &entry),
+        11 => store.add(now, &entry).map(|_| ()),
+        12 => store.replace(now, &entry).map(|_| ()),
+        13 => {
+            let cas = store.get(now, &key).map_or(1, |found| found.cas);
+            store.cas(now, cas, &entry).map(|_| ())
+        }
+        14 => count(store, now, number),
+        15..17 => log(store, now, number),
+        17 => {
+            store.delete(now, &key);
+            Ok(())
+        }
+        18 => {
+            store.gat(now, &key, exptime);
+            store.touch(now, &key, exptime);
+            Ok(())
+        }
+        _ => {
+            store.sweep(now, 4);
+            if random.below(2000) == 0 {
+                store.flush_all(now, UnixTime::from_secs(NOW + progress / 1000 + random.below(3)));
+            }
+            Ok(())
+        }
+    };
+    assert!(matches!(outcome, Ok(()) | Err(StoreError::OutOfMemory)), "{outcome:?}");
+}
+
+/// One of a few numbers that all threads increment.
+fn count(store: &Store, now: UnixTime, number: u64) -> Result<(), StoreError> {
+    let key = format!("counter{}", number % 4).into_bytes();
+    let zero = Entry { key: &key, value: b"0", flags: 0, exptime: Exptime::NEVER };
+    match store.incr(now, &key, number) {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => store.add(now, &zero).map(|_| ()),
+        Err(ArithmeticError::Store(error)) => Err(error),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+/// One of a few values that all threads lengthen, until it is as long as an item may be.
+fn log(store: &Store, now: UnixTime, number: u64) -> Result<(), StoreError> {
+    let key = format!("log{}", number % 4).into_bytes();
+    let empty = Entry { key: &key, value: b"", flags: 0, exptime: Exptime::NEVER };
+    let line = [b'.'; 150];
+    let extended = match number % 2 {
+        0 => store.append(now, &key, &line),
+        _ => store.prepend(now, &key, &line),
+    };
+    match extended {
+        Ok(true) => Ok(()),
+        Ok(false) => store.add(now, &empty).map(|_| ()),
+        Err(StoreError::TooLarge { .. }) => {
+            store.delete(now, &key);
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+#[test]
+fn the_books_balance_after_mixed_operations_under_memory_pressure() {
+    let config = Config {
+        memory_limit_mib: 7,
+        hash_power: 8,
+        growth_factor: 4.0,
+        item_bytes_max: 32 << 10,
+        ..Config::default()
+    };
+    let store = Store::with_seed(&config, 5).unwrap();
+    thread::scope(|scope| {
+        for seed in 0..THREADS {
+            let store = &store;
+            scope.spawn(move || {
+                let mut random = Random(seed);
+                for progress in 0..OPS_PER_THREAD {
+                    one_operation(store, &mut random, progress);
+                }
+            });
+        }
+    });
+    check_accounts(&store);
+    let stats = store.stats();
+    assert!(stats.evictions > 0 && stats.expired > 0 && stats.get_hits > 0, "{stats:?}");
+    assert_eq!(stats.get_hits + stats.get_misses, stats.cmd_get);
+
+    // Everything that is left can be taken out again, and all chunks return.
+    store.flush_all(UnixTime::from_secs(NOW + 100), UnixTime::from_secs(NOW + 100));
+    store.sweep(UnixTime::from_secs(NOW + 100), usize::MAX);
+    check_accounts(&store);
+    assert_eq!((store.stats().curr_items, store.stats().bytes), (0, 0));
+    assert!(store.class_stats().iter().all(|class| class.chunks_used == 0));
+}
+
+#[test]
+fn no_increment_is_lost() {
+    let store = Store::with_seed(&Config { hash_power: 2, ..Config::default() }, 5).unwrap();
+    let now = UnixTime::from_secs(NOW);
+    let zero = Entry { key: b"counter", value: b"0", flags: 0, exptime: Exptime::NEVER };
+    store.set(now, &zero).unwrap();
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for _ in 0..OPS_PER_THREAD {
+                    store.incr(now, b"counter", 1).unwrap();
+                }
+            });
+        }
+    });
+    let total = (THREADS * OPS_PER_THREAD).to_string();
+    assert_eq!(store.get(now, b"counter").unwrap().data, total);
+    check_accounts(&store);
+}
+
+#[test]
+fn each_version_is_overwritten_by_one_cas_only() {
+    let store = Store::with_seed(&Config { hash_power: 2, ..Config::default() }, 5).unwrap();
+    let now = UnixTime::from_secs(NOW);
+    let entry = Entry { key: b"k", value: b"v", flags: 0, exptime: Exptime::NEVER };
+    store.set(now, &entry).unwrap();
+    let lost = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for _ in 0..OPS_PER_THREAD / 4 {
+                    let version = store.get(now, b"k").unwrap().cas;
+                    let outcome = store.cas(now, version, &entry).unwrap();
+                    let missed = outcome != seawall_kv::store::StoreOutcome::Stored;
+                    lost.fetch_add(u64::from(missed), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    let stats = store.stats();
+    assert_eq!(stats.cas_badval, lost.into_inner());
+    assert_eq!(stats.cas_hits + stats.cas_badval, THREADS * (OPS_PER_THREAD / 4));
+    assert_eq!(stats.total_items, 1 + stats.cas_hits);
+    check_accounts(&store);
+}
+
+#[test]
+fn threads_that_share_one_chunk_never_lose_it() {
+    // One page and one chunk in it: whoever holds it makes the others fail, and nothing else.
+    let config = Config { memory_limit_mib: 1, hash_power: 0, ..Config::default() };
+    let store = Store::with_seed(&config, 5).unwrap();
+    let now = UnixTime::from_secs(NOW);
+    let contents = vec![1; 700_000];
+    thread::scope(|scope| {
+        for key in 0..THREADS as u8 {
+            let (store, contents) = (&store, &contents);
+            scope.spawn(move || {
+                for _ in 0..200 {
+                    let (key, exptime) = (&[key], Exptime::NEVER);
+                    let entry = Entry { key, value: contents, flags: 0, exptime };
+                    let outcome = store.set(now, &entry);
+                    assert!(matches!(outcome, Ok(()) | Err(StoreError::OutOfMemory)));
+                }
+            });
+        }
+    });
+    check_accounts(&store);
+    let last = Entry { key: b"last", value: &contents, flags: 0, exptime: Exptime::NEVER };
+    assert_eq!(store.set(now, &last), Ok(()));
+    assert_eq!(store.stats().curr_items, 1);
+}
