@@ -116,7 +116,7 @@ fn credits_survive_crashes_and_lost_and_late_messages() {
 #[test]
 fn a_heavy_tenant_does_not_crowd_out_a_light_one() {
     let mut world = world("breakwater", 0, 3);
-    let tenant = |tenant| Identity { tenant: Tenant(tenant), weight: 1 };
+    let tenant = |tenant| Identity { tenant: Tenant(tenant), ..Identity::default() };
     (0..90).for_each(|_| _ = world.connect(tenant(1)));
     (0..10).for_each(|_| _ = world.connect(tenant(2)));
     world.set_budget((SERVICE + RTT) * 10 - RTT - SERVICE_P99);

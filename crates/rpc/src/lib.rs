@@ -1,1 +1,56 @@
-//! x
+//! Seawall's native RPC: a server that admits what it can serve in time, and clients that keep to it.
+//!
+//! ```text
+//!   Client ── Session ── one TCP connection ──► Server
+//!             Outbox: wait for credits           reader → admission → run queue → handler
+//!             driver: coalesced writes           writer ◄─────── replies ──────────┘
+//! ```
+//!
+//! A [`Session`] is a connection and carries many calls at once. The server's algorithm
+//! (`seawall_control::admission`) decides how many; what it says travels on replies. Handlers are async
+//! functions that run on the server's own, measured run queue.
+//!
+//! # Example
+//!
+//! ```
+//! use bytes::Bytes;
+//! use seawall_rpc::{Client, ClientConfig, Context, Request, Router, Server, ServerConfig, Status};
+//!
+//! async fn shout(_ctx: Context, payload: Bytes) -> Result<Bytes, Status> {
+//!     Ok(Bytes::from(payload.to_ascii_uppercase()))
+//! }
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! let config = ServerConfig { listen: ([127, 0, 0, 1], 0).into(), ..ServerConfig::default() };
+//! let server = Server::start(config, Router::new().method(1, "shout", shout))?;
+//!
+//! let client = Client::new([server.address()], ClientConfig::default());
+//! let reply = client.call(Request::new(1, "hello")).await?;
+//! assert_eq!(reply.payload, "HELLO");
+//! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What it does not do
+//!
+//! It knows nothing of what payloads mean, discovers no services, and retries nothing by itself: a refusal
+//! is told to the caller at once, with the stage and the predicted delay.
+
+mod client;
+pub mod clock;
+mod net;
+mod server;
+mod status;
+mod tls;
+mod trust;
+
+pub use client::{
+    CallError, CallFuture, CallResult, Client, ClientConfig, ConnectError, Reply, Request, Session,
+};
+pub use server::{
+    Budget, Context, Guest, GuestReply, Guests, Limits, Router, Server, ServerConfig, StartError,
+    Stats, Threads, TlsConfig,
+};
+pub use status::Status;
+pub use tls::{ClientTls, TlsError};
+pub use trust::{Known, Trust};

@@ -149,6 +149,11 @@ impl<T> Outbox<T> {
         self.controller.on_response(now, response);
     }
 
+    /// A request that [`poll_send`](Self::poll_send) handed out was not sent after all.
+    pub fn withdraw(&mut self) {
+        self.outstanding = self.outstanding.saturating_sub(1);
+    }
+
     /// The server told something outside of a reply.
     pub fn on_push(&mut self, now: Instant, feedback: Feedback) {
         self.controller.on_push(now, feedback);

@@ -21,6 +21,9 @@ pub struct Config {
     pub messages_per_reply: f64,
     /// Explicit messages that may be saved up, and that an idle server may send at once. Default 16.
     pub message_burst: u32,
+    /// Part of the pool that clients of protocols without credits may use while others hold all the rest.
+    /// Default 0.25. What nobody holds they may use in any case.
+    pub guest_share: f64,
     /// Requests in the server at once that may claim not to be droppable. Default 64; the excess is
     /// refused. Raise it only for senders that cannot retry.
     pub privileged_max: u32,
@@ -43,6 +46,7 @@ impl Default for Config {
             wake: Wake::Random,
             messages_per_reply: 0.25,
             message_burst: 16,
+            guest_share: 0.25,
             privileged_max: 64,
         }
     }
@@ -58,6 +62,7 @@ impl Config {
         ConfigError::check_range("credit.window_max", self.window_max, 1..=1 << 20)?;
         ConfigError::check_range("credit.messages_per_reply", self.messages_per_reply, 0.0..=64.0)?;
         ConfigError::check_range("credit.message_burst", self.message_burst, 1..=65_536)?;
+        ConfigError::check_range("credit.guest_share", self.guest_share, 0.0..=1.0)?;
         ConfigError::check_range("credit.privileged_max", self.privileged_max, 0..=1 << 20)
     }
 }

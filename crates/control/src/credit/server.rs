@@ -42,6 +42,8 @@ pub struct Server<P> {
     in_server: u32,
     /// Those of them that are not droppable.
     privileged: u32,
+    /// Those of them whose clients know nothing of credits.
+    guests: u32,
     window: Window,
     measure_from: Instant,
     measure_to: Instant,
@@ -79,6 +81,7 @@ impl<P: PoolPolicy> Server<P> {
             issued: 0,
             in_server: 0,
             privileged: 0,
+            guests: 0,
             window: Window { start: measure_from, ..Window::default() },
             measure_from,
             measure_to: measure_from + first.measure,
@@ -104,7 +107,7 @@ impl<P: PoolPolicy> Server<P> {
 
     fn open(&mut self, id: SessionId, identity: Identity) {
         let share = self.shares.open(identity);
-        self.sessions.open(id, Session::new(share));
+        self.sessions.open(id, Session::new(share, !identity.speaks_credits));
     }
 
     fn close(&mut self, id: SessionId) {
@@ -115,6 +118,9 @@ impl<P: PoolPolicy> Server<P> {
         self.shares.close(session.share);
         self.in_server -= session.pending;
         self.privileged -= session.privileged;
+        if session.guest {
+            self.guests -= session.pending;
+        }
         self.registered -= u32::from(session.registered);
         if self.registered == 0 {
             self.pool = self.cores;
@@ -134,7 +140,7 @@ impl<P: PoolPolicy> Server<P> {
     /// Puts a session that has nothing in the server on the list where it belongs.
     fn enter_list(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get(id) else { return };
-        if session.pending > 0 || session.place.is_some() || !session.registered {
+        if session.pending > 0 || session.place.is_some() || !session.registered || session.guest {
             return;
         }
         let list = match (session.window, session.demand) {
@@ -304,6 +310,12 @@ impl<P: PoolPolicy> Server<P> {
         Feedback::Window { size: window, seq: session.log.tell(window) }
     }
 
+    /// True when guests hold more than their share of a pool that is used up.
+    fn guests_exceed_their_share(&self) -> bool {
+        let share = (f64::from(self.pool) * self.config.guest_share) as u32;
+        self.issued > self.pool && self.guests > share.max(self.cores)
+    }
+
     fn refuse(reason: RefusalReason, arrival: &Arrival) -> Verdict {
         Verdict::Refuse(Refusal::at_entry(reason, arrival.queue_delay))
     }
@@ -349,16 +361,23 @@ impl<P: PoolPolicy> ServerController for Server<P> {
         session.privileged += u32::from(!arrival.droppable);
         self.privileged += u32::from(!arrival.droppable);
 
-        // Credits beyond what the session can use now go back at once; its client learns of it with
-        // the next reply, and may use them until then.
-        let (window, useful) = (session.window, session.pending.saturating_add(session.demand));
-        let exceeded = session.pending > allowed;
-        if window > useful {
-            self.book(arrival.session, useful);
+        let guest = session.guest;
+        let exceeded = !guest && session.pending > allowed;
+        let (window, pending) = (session.window, session.pending);
+        if guest {
+            self.guests += 1;
+            self.book(arrival.session, pending);
+        } else {
+            // Credits beyond what the session can use now go back at once; its client learns of it
+            // with the next reply, and may use them until then.
+            let useful = pending.saturating_add(arrival.demand);
+            self.book(arrival.session, window.min(useful));
         }
 
         let verdict = if exceeded {
             Self::refuse(RefusalReason::WindowExceeded, arrival)
+        } else if guest && arrival.droppable && self.guests_exceed_their_share() {
+            Self::refuse(RefusalReason::Overload, arrival)
         } else if !arrival.droppable && self.privileged > self.config.privileged_max {
             Self::refuse(RefusalReason::PrivilegeExceeded, arrival)
         } else {
@@ -381,6 +400,11 @@ impl<P: PoolPolicy> ServerController for Server<P> {
         session.refused_in_batch |= matches!(completion.outcome, Outcome::Refused(_));
         session.privileged -= u32::from(!completion.droppable);
         self.privileged -= u32::from(!completion.droppable);
+        if session.guest {
+            let pending = session.pending;
+            self.guests -= 1;
+            self.book(completion.session, pending);
+        }
         self.earn_messages();
         if completion.arrived >= self.measure_from {
             let counts = &mut self.window.classes[completion.class.row()];
@@ -415,8 +439,11 @@ impl<P: PoolPolicy> ServerController for Server<P> {
         (self.registered > 0 && !settled).then_some(self.measure_to)
     }
 
-    fn feedback(&mut self, _now: Instant, session: SessionId) -> Feedback {
-        self.grant(session, false)
+    fn feedback(&mut self, _now: Instant, id: SessionId) -> Feedback {
+        match self.sessions.get(id) {
+            Some(session) if !session.guest => self.grant(id, false),
+            _ => Feedback::None,
+        }
     }
 
     fn poll_push(&mut self, _now: Instant) -> Option<(SessionId, Feedback)> {

@@ -22,6 +22,8 @@ pub(super) struct Session {
     pub(super) privileged: u32,
     /// Requests waiting at the client, as last told.
     pub(super) demand: u32,
+    /// Its client knows nothing of credits: it holds one for each request that it has in the server.
+    pub(super) guest: bool,
     /// The tenant's row in [`Shares`](super::shares::Shares).
     pub(super) share: u32,
     /// True once the client has said something: it takes part in the distribution.
@@ -36,12 +38,13 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(share: u32) -> Self {
+    pub(super) fn new(share: u32, guest: bool) -> Self {
         Self {
             window: 0,
             pending: 0,
             privileged: 0,
             demand: 0,
+            guest,
             share,
             registered: false,
             called: false,

@@ -75,7 +75,7 @@ mod tests {
     use core::cmp::Ordering::{Equal, Greater, Less};
 
     fn identity(tenant: u32, weight: u32) -> Identity {
-        Identity { tenant: Tenant(tenant), weight }
+        Identity { tenant: Tenant(tenant), weight, ..Identity::default() }
     }
 
     #[test]

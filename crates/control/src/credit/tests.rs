@@ -146,7 +146,7 @@ fn tenants_converge_to_their_weights_under_contention() {
     let mut server = server(0, &[], 0);
     for slot in 0..40 {
         let (tenant, weight) = if slot < 20 { (1, 3) } else { (2, 1) };
-        let identity = Identity { tenant: Tenant(tenant), weight };
+        let identity = Identity { tenant: Tenant(tenant), weight, ..Identity::default() };
         server.on_session(Instant::ORIGIN, id(slot), SessionEvent::Opened(identity));
         tell_demand(&mut server, slot, 50);
     }
@@ -218,4 +218,28 @@ fn a_timer_backs_the_updates_and_rests_when_nothing_can_change() {
         assert!(updates < 1_000, "the timer never rests");
     }
     assert_eq!(server.pool, 64);
+}
+
+#[test]
+fn guests_take_what_the_pool_has_and_then_their_share() {
+    let mut server = server(100, &[1; 60], 80);
+    let guest = SessionId { slot: 100, generation: 0 };
+    let identity = Identity { speaks_credits: false, ..Identity::default() };
+    server.on_session(Instant::ORIGIN, guest, SessionEvent::Opened(identity));
+    let admitted = |server: &mut Breakwater, calls: u32| {
+        let admit =
+            |_: &u32| server.on_arrival(Instant::ORIGIN, &Arrival::new(guest)) == Verdict::Admit;
+        (0..calls).filter(admit).count()
+    };
+    // A quarter of the pool is theirs, whatever the others hold.
+    assert_eq!(admitted(&mut server, 50), 20);
+    assert_eq!(server.feedback(Instant::ORIGIN, guest), Feedback::None);
+    for _ in 0..50 {
+        let done = Completion::new(guest, Outcome::Done, Instant::ORIGIN);
+        server.on_completion(Instant::ORIGIN, &done);
+    }
+    assert_eq!((server.issued, server.guests), (60, 0));
+    // What nobody else holds is theirs, too.
+    (0..60).for_each(|slot| server.book(id(slot), 0));
+    assert_eq!(admitted(&mut server, 100), 80);
 }

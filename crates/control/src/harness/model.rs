@@ -99,6 +99,8 @@ struct Client {
     held: u32,
     outstanding: u32,
     honest: bool,
+    /// Knows nothing of credits.
+    guest: bool,
     to_server: VecDeque<Flight>,
     in_server: VecDeque<(Instant, bool)>,
     to_client: Vec<News>,
@@ -236,8 +238,12 @@ impl Model {
         let Some(slot) = self.clients.iter().position(Option::is_none) else { return };
         self.generation += 1;
         let id = SessionId { slot: slot as u32, generation: self.generation };
-        let identity =
-            Identity { tenant: Tenant(u32::from(tenant % 3)), weight: u32::from(weight) };
+        let guest = weight % 8 == 7;
+        let identity = Identity {
+            tenant: Tenant(u32::from(tenant % 3)),
+            weight: u32::from(weight),
+            speaks_credits: !guest,
+        };
         self.server.on_session(self.now, id, SessionEvent::Opened(identity));
         self.clients[slot] = Some(Client {
             id,
@@ -245,6 +251,7 @@ impl Model {
             held: 0,
             outstanding: 0,
             honest: true,
+            guest,
             to_server: VecDeque::new(),
             in_server: VecDeque::new(),
             to_client: Vec::new(),
@@ -263,7 +270,7 @@ impl Model {
         let Some(client) = &mut self.clients[client] else { return };
         while client.held > 0 {
             let demand = Demand::new(client.outstanding);
-            if client.controller.on_demand(self.now, &demand) != Departure::Now {
+            if !client.guest && client.controller.on_demand(self.now, &demand) != Departure::Now {
                 return;
             }
             client.held -= 1;

@@ -52,10 +52,12 @@ pub struct Identity {
     pub tenant: Tenant,
     /// The tenant's share of the pool relative to other tenants; at least 1.
     pub weight: u32,
+    /// False for clients of protocols that know no credits: they send without asking.
+    pub speaks_credits: bool,
 }
 
 impl Default for Identity {
     fn default() -> Self {
-        Self { tenant: Tenant::default(), weight: 1 }
+        Self { tenant: Tenant::default(), weight: 1, speaks_credits: true }
     }
 }

@@ -31,7 +31,7 @@ pub enum DecodeError {
         /// The number found.
         status: u8,
     },
-    /// A flag that this version reserves is set.
+    /// A flag, or a combination of flags, that this version reserves is set.
     ReservedFlag {
         /// All flags found.
         flags: u16,
@@ -43,7 +43,8 @@ pub enum DecodeError {
         /// Bytes allowed.
         max: u32,
     },
-    /// The extension block, or an entry of a block, does not fit into what contains it.
+    /// The extension block, or an entry of a block, does not fit into what contains it, or an
+    /// entry's value has a length that its tag does not allow.
     BadBlock,
 }
 
@@ -82,11 +83,13 @@ impl fmt::Display for DecodeError {
             Self::BadStatus { status } => {
                 write!(f, "status {status} does not exist; allowed is 0 to 3")
             }
-            Self::ReservedFlag { flags } => write!(f, "flags {flags:#06x} set a reserved bit"),
+            Self::ReservedFlag { flags } => write!(f, "flags {flags:#06x} are reserved"),
             Self::TooLarge { len, max } => {
                 write!(f, "a body of {len} bytes; allowed is up to {max}")
             }
-            Self::BadBlock => f.write_str("a block reaches beyond what contains it"),
+            Self::BadBlock => {
+                f.write_str("a block or one of its entries has a length that does not fit")
+            }
         }
     }
 }

@@ -1,12 +1,17 @@
 //! Blocks of tagged entries: what is variable in a frame.
 //!
-//! An entry is tag (2 bytes), length (2 bytes), value. The extension block of a request and the bodies of
-//! hello and settings are made of them. Unknown tags are skipped, so that old code reads new frames.
+//! An entry is tag (2 bytes), length (2 bytes), value. The extension block of a request and the
+//! bodies of hello and settings are made of them. Unknown tags are skipped, so that old code reads
+//! new frames.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 /// Longest value of an entry, in bytes.
 pub const MAX_ENTRY: usize = u16::MAX as usize;
+
+/// Longest text in an entry, in bytes: names are for people.
+pub(super) const MAX_TEXT: usize = 4096;
 
 /// Appends an entry to `block`.
 ///
@@ -18,6 +23,19 @@ pub fn push_entry(block: &mut Vec<u8>, tag: u16, value: &[u8]) {
     block.extend_from_slice(&tag.to_le_bytes());
     block.extend_from_slice(&len.to_le_bytes());
     block.extend_from_slice(value);
+}
+
+/// As much of `text` as goes on the wire.
+pub(super) fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MAX_TEXT)]
+}
+
+/// Reads text: what is not UTF-8 is repaired, what is too long is cut. The sender is not punished,
+/// and what comes out can be sent on.
+pub(super) fn text(value: &[u8]) -> String {
+    let mut text = String::from_utf8_lossy(value).into_owned();
+    text.truncate(cut(&text).len());
+    text
 }
 
 /// The entries of a block, in order. An entry that reaches beyond the block ends it with an error.
@@ -80,6 +98,14 @@ mod tests {
         assert_eq!(Entries::new(&block).find(1), Ok(Some(&b""[..])));
         assert_eq!(Entries::new(&block).find(7), Ok(Some(&b"seven"[..])));
         assert_eq!(Entries::new(&block).find(2), Ok(None));
+    }
+
+    #[test]
+    fn text_is_repaired_and_cut_between_characters() {
+        assert_eq!(text(b"a\xffb"), "a\u{fffd}b");
+        let long = [0xff; MAX_TEXT];
+        assert_eq!(text(&long).len(), MAX_TEXT / 3 * 3);
+        assert_eq!(cut(&"é".repeat(MAX_TEXT)).len(), MAX_TEXT);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use super::fields::{MAX_TEXT, cut, text};
 use super::{DecodeError, Entries, push_entry};
 use crate::request::Stage;
 use crate::time::micros_u32;
@@ -22,29 +23,33 @@ impl Hello {
     const TOKEN: u16 = 2;
 
     /// Longest name and token, in bytes.
-    pub const MAX_LEN: usize = 4096;
+    pub const MAX_LEN: usize = MAX_TEXT;
 
     /// The body as it goes on the wire; name and token are cut to [`MAX_LEN`](Self::MAX_LEN).
     pub fn encode(&self) -> Vec<u8> {
         let mut block = Vec::new();
-        let cut = |value: &'_ [u8]| value.len().min(Self::MAX_LEN);
-        push_entry(&mut block, Self::NAME, &self.name.as_bytes()[..cut(self.name.as_bytes())]);
+        push_entry(&mut block, Self::NAME, cut(&self.name).as_bytes());
         if let Some(token) = &self.token {
-            push_entry(&mut block, Self::TOKEN, &token[..cut(token)]);
+            push_entry(&mut block, Self::TOKEN, &token[..token.len().min(Self::MAX_LEN)]);
         }
         block
     }
 
-    /// Reads a body. Text that is not UTF-8 is repaired, entries that are not known are skipped.
+    /// Reads a body. A name that is not UTF-8 is repaired, one that is too long is cut, entries that
+    /// are not known are skipped.
     ///
     /// # Errors
     ///
-    /// [`DecodeError::BadBlock`] for entries that reach beyond the body.
+    /// [`DecodeError::BadBlock`] for entries that reach beyond the body, and for a token that is
+    /// longer than [`MAX_LEN`](Self::MAX_LEN): a part of it would prove nothing.
     pub fn decode(body: &[u8]) -> Result<Self, DecodeError> {
         let mut hello = Self::default();
         for entry in Entries::new(body) {
             match entry? {
-                (Self::NAME, name) => hello.name = String::from_utf8_lossy(name).into_owned(),
+                (Self::NAME, name) => hello.name = text(name),
+                (Self::TOKEN, token) if token.len() > Self::MAX_LEN => {
+                    return Err(DecodeError::BadBlock);
+                }
                 (Self::TOKEN, token) => hello.token = Some(token.to_vec()),
                 _ => {}
             }
@@ -75,22 +80,23 @@ impl Settings {
     const SLO_US: u16 = 4;
     const STAGE: u16 = 5;
 
-    /// The body as it goes on the wire.
+    /// The body as it goes on the wire; names are cut to 4096 bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut block = Vec::new();
-        push_entry(&mut block, Self::ALGORITHM, self.algorithm.as_bytes());
+        push_entry(&mut block, Self::ALGORITHM, cut(&self.algorithm).as_bytes());
         push_entry(&mut block, Self::BODY_MAX, &self.body_max.to_le_bytes());
         push_entry(&mut block, Self::OUTSTANDING_MAX, &self.outstanding_max.to_le_bytes());
         push_entry(&mut block, Self::SLO_US, &micros_u32(self.slo).to_le_bytes());
         for (stage, name) in &self.stages {
             let mut value = Vec::from([stage.0]);
-            value.extend_from_slice(name.as_bytes());
+            value.extend_from_slice(cut(name).as_bytes());
             push_entry(&mut block, Self::STAGE, &value);
         }
         block
     }
 
-    /// Reads a body. Text that is not UTF-8 is repaired, entries that are not known are skipped.
+    /// Reads a body. Text that is not UTF-8 is repaired, text that is too long is cut, entries that
+    /// are not known are skipped.
     ///
     /// # Errors
     ///
@@ -99,7 +105,6 @@ impl Settings {
         let number = |value: &[u8]| {
             value.try_into().map(u32::from_le_bytes).map_err(|_| DecodeError::BadBlock)
         };
-        let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
         let mut settings = Self::default();
         for entry in Entries::new(body) {
             match entry? {

@@ -1,7 +1,7 @@
 //! The native protocol's frames. WIRE.md is the normative text; its golden frames are tests here.
 //!
-//! Every frame is a header of 64 bytes and a body. Decoding copies nothing: it checks a header in place
-//! and tells where the body's parts lie.
+//! Every frame is a header of 64 bytes and a body. Decoding copies nothing: it checks a header in
+//! place and tells where the body's parts lie.
 //!
 //! ```text
 //!  0        8        16       24       32       40       48       56       64
@@ -34,7 +34,7 @@ fn bytes<const N: usize>(header: &[u8; HEADER_LEN], at: usize) -> [u8; N] {
 
 /// Takes a header off the front of `input`, or says how many bytes are missing.
 fn header(input: &[u8], magic: [u8; 4]) -> Result<&[u8; HEADER_LEN], DecodeError> {
-    // A wrong magic is told as soon as it shows, so that a stranger's first bytes end the connection.
+    // A wrong magic is told as soon as it shows: a stranger's first bytes end the connection.
     let seen = input.len().min(4);
     if input[..seen] != magic[..seen] {
         let mut found = [0; 4];

@@ -142,9 +142,9 @@ impl Request {
         })
     }
 
-    /// Length of the whole frame, header included.
+    /// Length of the whole frame, header included; saturates where `usize` has 32 bits.
     pub const fn frame_len(&self) -> usize {
-        HEADER_LEN + self.body_len as usize
+        HEADER_LEN.saturating_add(self.body_len as usize)
     }
 
     /// Where extension entries and payload lie in `frame`, which holds the whole frame.

@@ -11,7 +11,6 @@ const MAGIC: [u8; 4] = *b"SWRS";
 
 const WINDOW: u16 = 1 << 0;
 const LEVEL: u16 = 1 << 1;
-const KNOWN: u16 = WINDOW | LEVEL;
 
 /// What a server's frame is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +145,7 @@ impl Response {
                 seq: u32::from_le_bytes(bytes(header, 28)),
             },
             LEVEL => Feedback::Level(u16::from_le_bytes(bytes(header, 14))),
-            KNOWN => return Err(DecodeError::BadBlock),
+            // Both at once too: an algorithm speaks of windows or of levels.
             _ => return Err(DecodeError::ReservedFlag { flags }),
         };
         let micros = |at| Duration::from_micros(u64::from(u32::from_le_bytes(bytes(header, at))));
@@ -165,8 +164,8 @@ impl Response {
         })
     }
 
-    /// Length of the whole frame, header included.
+    /// Length of the whole frame, header included; saturates where `usize` has 32 bits.
     pub const fn frame_len(&self) -> usize {
-        HEADER_LEN + self.body_len as usize
+        HEADER_LEN.saturating_add(self.body_len as usize)
     }
 }

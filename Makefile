@@ -1,0 +1,75 @@
+# What to do with this repository. `make help` lists it all.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+
+# rustup adds cargo to the PATH of login shells only.
+CARGO_HOME ?= $(HOME)/.cargo
+export PATH := $(PATH):$(CARGO_HOME)/bin
+
+# Arguments for `make demo`, for example ARGS='--help'.
+ARGS ?=
+# How long each fuzzer runs. A longer time than the default belongs to `make test-long`.
+FUZZ_SECONDS ?= 20
+
+STEP := scripts/step
+
+.PHONY: help
+help: ## Show this list.
+	@echo 'Usage: make TARGET'
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: demo
+demo: ## Build and run `seawall demo`: an overloaded service, with and without control (ARGS='...').
+	@$(STEP) 'Tools' scripts/check-tools build
+	@$(STEP) 'Build' cargo build --release --locked --package seawall-cli
+	@$(STEP) 'Demo' cargo run --release --locked --quiet --package seawall-cli --bin seawall -- demo $(ARGS)
+
+.PHONY: build
+build: ## Build the `seawall` command and what it needs, optimised.
+	@$(STEP) 'Tools' scripts/check-tools build
+	@$(STEP) 'Build' cargo build --release --locked
+
+.PHONY: test
+test: ## Run all checks, the same as CI.
+	@$(STEP) 'Tools' scripts/check-tools test
+	@$(STEP) 'Stock memcached clients' scripts/interop-tools
+	@$(STEP) 'Format' cargo fmt --all --check
+	@$(STEP) 'Clippy' cargo clippy --workspace --all-targets --locked -- -D warnings
+	@$(STEP) 'Core without std' scripts/check-no-std
+	@$(STEP) 'Tests' cargo test --workspace --locked
+	@$(STEP) 'Documentation' env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked
+	@echo
+	@if [[ -s target/interop.missing ]]; then \
+	    sed 's/^/skipped: interoperability of apps\/kv, for want of /' target/interop.missing; \
+	fi
+	@echo 'make test: all checks passed'
+
+.PHONY: test-long
+test-long: FUZZ_SECONDS := 600
+test-long: fuzz ## Run the long tests, and each fuzzer for 10 minutes.
+	@$(STEP) 'Long tests' cargo test --release --workspace --locked --tests -- --ignored
+	@echo
+	@echo 'make test-long: all checks passed'
+
+.PHONY: fuzz
+fuzz: ## Run each fuzzer briefly (FUZZ_SECONDS=20).
+	@$(STEP) 'Tools' scripts/check-tools fuzz
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz
+
+.PHONY: bench
+bench: ## Run all benchmarks; criterion's reports are in target/criterion.
+	@$(STEP) 'Tools' scripts/check-tools build
+	@$(STEP) 'Benchmarks' cargo bench --workspace --locked --bench '*'
+
+.PHONY: fmt
+fmt: ## Format all code.
+	@$(STEP) 'Format' cargo fmt --all
+
+.PHONY: clean
+clean: ## Remove everything that was built.
+	@$(STEP) 'Clean' cargo clean
+	@if [[ -d fuzz ]]; then $(STEP) 'Clean fuzz' cargo clean --manifest-path fuzz/Cargo.toml; fi

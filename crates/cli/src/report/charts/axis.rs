@@ -1,0 +1,177 @@
+//! Axes: a range, and ticks at numbers that people count in.
+
+use std::ops::Range;
+
+use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
+
+use crate::report::format;
+
+/// Ticks aimed at on a linear axis.
+const TICKS: f64 = 7.0;
+
+/// Decades of a logarithmic axis from which on only the powers of ten are labelled.
+const MANY_DECADES: i32 = 2;
+
+/// One axis of a chart, in the coordinates in which it is drawn.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Axis {
+    /// What it shows, with its unit.
+    pub(super) label: String,
+    /// The low end.
+    pub(super) min: f64,
+    /// The high end, above the low one.
+    pub(super) max: f64,
+    /// Labelled positions.
+    pub(super) ticks: Vec<(f64, String)>,
+    /// Positions that only have a line.
+    pub(super) minor: Vec<f64>,
+}
+
+impl Axis {
+    /// From zero to at least `max`, a little beyond if `room` is above one.
+    pub(super) fn linear(
+        label: impl Into<String>,
+        max: f64,
+        room: f64,
+        text: impl Fn(f64) -> String,
+    ) -> Self {
+        let max = if max.is_finite() && max > 0.0 { max * room } else { 1.0 };
+        let step = step(max / TICKS);
+        // The sum of many small steps may end a little below a round number.
+        let count = (max / step + 1e-6).floor() as u32;
+        let ticks = (0..=count).map(|n| f64::from(n) * step).map(|at| (at, text(at))).collect();
+        Self { label: label.into(), min: 0.0, max, ticks, minor: Vec::new() }
+    }
+
+    /// Delays in microseconds on a logarithmic axis: the coordinate is the power of ten. Covers all
+    /// of `delays_us` that are above zero.
+    pub(super) fn delays(
+        label: impl Into<String>,
+        delays_us: impl IntoIterator<Item = f64>,
+    ) -> Self {
+        let powers = delays_us.into_iter().filter_map(power);
+        let (low, high) = powers.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), power| {
+            (low.min(power), high.max(power))
+        });
+        let (low, high) = if low <= high { (low, high) } else { (2.0, 3.0) };
+        let bottom = low.floor() as i32;
+        let top = (high.ceil() as i32).max(bottom + 1);
+        let within = bottom..top;
+        let few = top - bottom <= MANY_DECADES;
+        let mut ticks = Vec::new();
+        let mut minor = Vec::new();
+        for (decade, digit) in within.flat_map(|decade| (1..10).map(move |digit| (decade, digit))) {
+            let at = f64::from(decade) + f64::from(digit).log10();
+            if digit == 1 || (few && (digit == 2 || digit == 5)) {
+                ticks.push((at, tick(decade, digit)));
+            } else {
+                minor.push(at);
+            }
+        }
+        ticks.push((f64::from(top), tick(top, 1)));
+        let (min, max) = (f64::from(bottom), f64::from(top));
+        Self { label: label.into(), min, max, ticks, minor }
+    }
+
+    /// One place for each name, in their order, at 0, 1, 2 and so on. If there are many, only every
+    /// second or third has its name.
+    pub(super) fn places(label: impl Into<String>, names: &[String], most: usize) -> Self {
+        let every = names.len().div_ceil(most).max(1);
+        let named = names.iter().enumerate().filter(|(index, _)| index % every == 0);
+        let ticks = named.map(|(index, name)| (index as f64, name.clone())).collect();
+        let max = names.len().max(1) as f64 - 0.5;
+        Self { label: label.into(), min: -0.5, max, ticks, minor: Vec::new() }
+    }
+}
+
+impl Ranged for Axis {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    /// What lies outside the axis is moved to its end.
+    fn map(&self, value: &f64, (from, to): (i32, i32)) -> i32 {
+        let part = (value.clamp(self.min, self.max) - self.min) / (self.max - self.min);
+        from + (part * f64::from(to - from)).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        if hint.weight().allow_light_points() {
+            self.minor.clone()
+        } else {
+            self.ticks.iter().map(|(at, _)| *at).collect()
+        }
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.min..self.max
+    }
+}
+
+impl ValueFormatter<f64> for Axis {
+    fn format_ext(&self, position: &f64) -> String {
+        let tick = self.ticks.iter().find(|(at, _)| at == position);
+        tick.map(|(_, text)| text.clone()).unwrap_or_default()
+    }
+}
+
+/// The coordinate of a delay on a logarithmic axis; zero and less have none.
+pub(super) fn power(us: f64) -> Option<f64> {
+    (us.is_finite() && us > 0.0).then(|| us.log10())
+}
+
+fn tick(decade: i32, digit: u32) -> String {
+    format::round(&format::delay(f64::from(digit) * 10_f64.powi(decade)))
+}
+
+/// The smallest of 1, 2, 2.5 and 5 times a power of ten that is at least `rough`.
+fn step(rough: f64) -> f64 {
+    let base = 10_f64.powf(rough.log10().floor());
+    let factors = [1.0, 2.0, 2.5, 5.0];
+    factors.into_iter().map(|factor| factor * base).find(|&s| s >= rough).unwrap_or(10.0 * base)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(axis: &Axis) -> Vec<&str> {
+        axis.ticks.iter().map(|(_, text)| text.as_str()).collect()
+    }
+
+    #[test]
+    fn linear_ticks_are_round() {
+        let axis = Axis::linear("", 3.0, 1.0, |at| at.to_string());
+        assert_eq!(texts(&axis), ["0", "0.5", "1", "1.5", "2", "2.5", "3"]);
+        let axis = Axis::linear("", 123_400.0, 1.1, |at| format::round(&format::rate(at)));
+        assert_eq!(texts(&axis), ["0", "20k", "40k", "60k", "80k", "100k", "120k"]);
+    }
+
+    #[test]
+    fn an_axis_of_nothing_is_still_one() {
+        for nothing in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let axis = Axis::linear("", nothing, 1.1, |at| at.to_string());
+            assert!(axis.max > axis.min && !axis.ticks.is_empty());
+        }
+        let axis = Axis::delays("", []);
+        assert_eq!((axis.min, axis.max), (2.0, 3.0));
+        let axis = Axis::places("", &[], 12);
+        assert!(axis.max > axis.min);
+    }
+
+    #[test]
+    fn delays_have_decades() {
+        let axis = Axis::delays("", [250.0, 0.0, f64::NAN, 2_400_000.0]);
+        assert_eq!((axis.min, axis.max), (2.0, 7.0));
+        assert_eq!(texts(&axis), ["100 µs", "1 ms", "10 ms", "100 ms", "1 s", "10 s"]);
+        let axis = Axis::delays("", [1_000.0]);
+        assert_eq!(texts(&axis), ["1 ms", "2 ms", "5 ms", "10 ms"]);
+        assert_eq!(axis.minor.len(), 6);
+    }
+
+    #[test]
+    fn many_places_are_thinned() {
+        let names: Vec<String> = (0..30).map(|n| n.to_string()).collect();
+        assert_eq!(texts(&Axis::places("", &names, 12))[..3], ["0", "3", "6"]);
+        assert_eq!(Axis::places("", &names, 40).ticks.len(), 30);
+    }
+}

@@ -1,0 +1,76 @@
+//! How it was measured.
+
+use crate::report::data::ServiceReport;
+use crate::report::format;
+
+/// The SLO as a multiple of the mean service time and the round trip together.
+const SLO_FACTOR: f64 = 10.0;
+
+/// How far a given SLO may be from the rule before it counts as chosen.
+const SLO_TOLERANCE: f64 = 0.02;
+
+/// The SLO and where it comes from.
+pub(super) fn slo(service: &ServiceReport) -> String {
+    let slo = format::delay(service.slo_us);
+    let (own, trip) = (format::delay(service.service_us), format::delay(service.rtt_us));
+    let rule = SLO_FACTOR * (service.service_us + service.rtt_us);
+    if (service.slo_us - rule).abs() <= SLO_TOLERANCE * rule {
+        format!("SLO {slo} = {SLO_FACTOR} × ({own} mean service + {trip} round trip)")
+    } else {
+        format!("SLO {slo} (chosen; mean service {own}, round trip {trip})")
+    }
+}
+
+/// The rules, the same for all services.
+pub(super) fn section() -> String {
+    const RULES: [(&str, &str); 7] = [
+        (
+            "Load",
+            "Open loop: requests are due at random times that do not depend on the answers. A load \
+             of 1.0× is the capacity that was measured first.",
+        ),
+        ("SLO", "10 × (mean service time + round trip without load), unless another was chosen."),
+        (
+            "Latency",
+            "From the time at which a request was due, not from when it was sent: waiting in the \
+             client counts.",
+        ),
+        (
+            "Goodput",
+            "Requests per second that succeeded within the SLO. A refusal is never goodput, however \
+             quick.",
+        ),
+        (
+            "Peak",
+            "The highest throughput of any valid point without control: what goodput with control \
+             is compared with.",
+        ),
+        (
+            "Not valid",
+            "A point is marked when the generator could not offer the load, or not on time. Its \
+             numbers are shown but never judged.",
+        ),
+        (
+            "Stable",
+            "The first time after the rise from which, for 500 ms, every bin of 20 ms has at least \
+             0.9 of the final goodput and a p99 within the SLO.",
+        ),
+    ];
+    let rules: String =
+        RULES.iter().map(|(name, rule)| format!("<dt>{name}</dt><dd>{rule}</dd>\n")).collect();
+    format!("<section>\n<h2>How it was measured</h2>\n<dl>\n{rules}</dl>\n</section>\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    #[test]
+    fn the_rule_is_shown_only_where_it_holds() {
+        let mut service = sample::service();
+        assert_eq!(slo(&service), "SLO 1.10 ms = 10 × (8.30 µs mean service + 102 µs round trip)");
+        service.slo_us = 500.0;
+        assert_eq!(slo(&service), "SLO 500 µs (chosen; mean service 8.30 µs, round trip 102 µs)");
+    }
+}

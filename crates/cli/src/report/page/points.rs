@@ -1,0 +1,87 @@
+//! The table of all points of a service.
+
+use crate::report::data::{Point, ServiceReport};
+use crate::report::format;
+use crate::report::html::escape;
+
+/// The columns after the control; `|` is where a long name may break.
+const COLUMNS: [&str; 14] = [
+    "Load",
+    "Offered|/s",
+    "Goodput|/s",
+    "of|peak",
+    "Served|/s",
+    "p50",
+    "p99",
+    "p99.9",
+    "Dropped|at client",
+    "Refused|by server",
+    "p99 of|refusals",
+    "No|answer",
+    "Failed",
+    "Generator|late (p99)",
+];
+
+/// All points, lowest load first, each control on its own; then the reasons of those not valid.
+pub(super) fn table(service: &ServiceReport) -> String {
+    if service.points.is_empty() {
+        return String::new();
+    }
+    let head: String = COLUMNS
+        .iter()
+        .map(|name| format!("<th scope=\"col\">{}</th>", name.replace('|', "<br>")))
+        .collect();
+    let mut bodies = String::new();
+    for control in service.controls() {
+        let rows: String =
+            service.points_of(control).into_iter().map(|point| row(service, point)).collect();
+        bodies += &format!("<tbody>\n{rows}</tbody>\n");
+    }
+    format!(
+        "<h3>All points</h3>\n<div class=\"scroll\">\n<table class=\"points\">\n<thead>\n\
+         <tr><th scope=\"col\">Control</th>{head}</tr>\n</thead>\n{bodies}</table>\n</div>\n\
+         <p class=\"fine\">Bold: above the SLO. Dropped: share of the offered requests. Refused: \
+         share of those sent. Grey with *: not valid.</p>\n{}",
+        reasons(service)
+    )
+}
+
+fn row(service: &ServiceReport, point: &Point) -> String {
+    let class = if point.valid { "point" } else { "point invalid" };
+    let mark = if point.valid { "" } else { " *" };
+    let cells = [
+        format::load(point.load),
+        format::rate(point.offered),
+        format::rate(point.goodput),
+        format::percent_of(point.goodput, service.peak_uncontrolled),
+        format::rate(point.throughput),
+        latency(point.p50_us, service.slo_us),
+        latency(point.p99_us, service.slo_us),
+        latency(point.p999_us, service.slo_us),
+        format::percent(point.client_drop_rate),
+        format::percent(point.server_drop_rate),
+        format::delay_or_nothing(point.reject_p99_us),
+        format::rate(point.unanswered as f64),
+        format::rate(point.failed as f64),
+        format::delay_or_nothing(point.lateness_p99_us),
+    ];
+    let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
+    let control = escape(&point.control);
+    format!("<tr class=\"{class}\"><th scope=\"row\">{control}{mark}</th>{cells}</tr>\n")
+}
+
+/// A latency, bold above the SLO.
+fn latency(us: Option<f64>, slo_us: f64) -> String {
+    let text = format::delay_or_nothing(us);
+    if us.is_some_and(|us| us > slo_us) { format!("<b>{text}</b>") } else { text }
+}
+
+fn reasons(service: &ServiceReport) -> String {
+    let reason = |point: &Point| {
+        let reason = point.invalid_reason.as_deref().unwrap_or("no reason given");
+        let (control, load) = (escape(&point.control), format::load(point.load));
+        format!("<li>* {control} at {load}: {}</li>\n", escape(reason))
+    };
+    let reasons: String = service.invalid_points().into_iter().map(reason).collect();
+    if reasons.is_empty() { reasons } else { format!("<ul class=\"fine\">\n{reasons}</ul>\n") }
+}

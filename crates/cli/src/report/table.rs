@@ -1,0 +1,190 @@
+//! The points as plain text for the terminal, at most 100 columns wide.
+
+use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
+
+use super::data::{Point, ServiceReport};
+use super::{format, verdict};
+
+/// Columns of the output.
+const WIDTH: u16 = 100;
+
+/// Longest name of a control in the table, so that a row always fits; longer ones are cut.
+const LONGEST_NAME: usize = 12;
+
+/// Space behind a column, besides the one of the junction.
+const GAP: u16 = 1;
+
+/// A line below the head and no other.
+const STYLE: TableStyle =
+    TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+
+const HEAD: [&str; 11] = [
+    "control", "load", "offered", "goodput", "served", "p50", "p99", "p99.9", "dropped", "refused",
+    "late",
+];
+
+/// What the columns mean, below the last table.
+const LEGEND: &str = "Load: multiple of the capacity. Offered, goodput (within the SLO) and served: \
+    requests per second. Latencies count from the scheduled time. Dropped: share of the offered requests that the clients gave up \
+    unsent. Refused: share of the sent ones that the server refused. Late: p99 of the generator's \
+    own delay. *: not valid, the generator could not offer the load.";
+
+/// All services: facts, table and verdict of each, then the legend. Ends with a line break.
+pub(crate) fn render(services: &[ServiceReport]) -> String {
+    let mut text = String::new();
+    for service in services {
+        text += &paragraph("", &headline(service));
+        if !service.points.is_empty() {
+            text += &points(service);
+            text.push('\n');
+        }
+        for point in service.invalid_points() {
+            text += &paragraph("  * ", &invalid(point));
+        }
+        for sentence in verdict::sentences(service) {
+            text += &paragraph("  - ", &sentence);
+        }
+        for note in &service.notes {
+            text += &paragraph("  Note: ", note);
+        }
+        text.push('\n');
+    }
+    text + &paragraph("", LEGEND)
+}
+
+/// What is known of a service before its points.
+fn headline(service: &ServiceReport) -> String {
+    format!(
+        "{}: SLO {}, capacity {}/s, peak without control {}/s, {} sessions",
+        service.service,
+        format::delay(service.slo_us),
+        format::rate(service.capacity),
+        format::rate(service.peak_uncontrolled),
+        service.sessions,
+    )
+}
+
+fn points(service: &ServiceReport) -> String {
+    let mut table = Table::new();
+    table.load_style(STYLE).set_header(cells(HEAD.map(str::to_owned)));
+    for (index, control) in service.controls().into_iter().enumerate() {
+        if index > 0 {
+            table.add_row([""]);
+        }
+        for point in service.points_of(control) {
+            table.add_row(cells(row(point)));
+        }
+    }
+    let last = HEAD.len() - 1;
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, if index < last { GAP } else { 0 }));
+    }
+    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    lines.join("\n")
+}
+
+fn row(point: &Point) -> [String; HEAD.len()] {
+    let mark = if point.valid { "" } else { "*" };
+    [
+        cut(&point.control),
+        format!("{mark}{}", format::load(point.load)),
+        format::rate(point.offered),
+        format::rate(point.goodput),
+        format::rate(point.throughput),
+        format::delay_or_nothing(point.p50_us),
+        format::delay_or_nothing(point.p99_us),
+        format::delay_or_nothing(point.p999_us),
+        format::percent(point.client_drop_rate),
+        format::percent(point.server_drop_rate),
+        format::delay_or_nothing(point.lateness_p99_us),
+    ]
+}
+
+fn cells(texts: [String; HEAD.len()]) -> impl Iterator<Item = Cell> {
+    texts.into_iter().enumerate().map(|(index, text)| {
+        let side = if index == 0 { CellAlignment::Left } else { CellAlignment::Right };
+        Cell::new(text).set_alignment(side)
+    })
+}
+
+/// A name of at most [`LONGEST_NAME`] characters.
+fn cut(name: &str) -> String {
+    if name.chars().count() <= LONGEST_NAME {
+        return name.into();
+    }
+    let start: String = name.chars().take(LONGEST_NAME - 1).collect();
+    format!("{start}…")
+}
+
+fn invalid(point: &Point) -> String {
+    let reason = point.invalid_reason.as_deref().unwrap_or("no reason given");
+    format!("{} with control {}: {reason}", format::load(point.load), point.control)
+}
+
+/// A text behind a lead, its further lines indented by as much.
+fn paragraph(lead: &str, text: &str) -> String {
+    let indent = lead.chars().count();
+    let mut paragraph = String::new();
+    for (index, line) in format::wrap(text, usize::from(WIDTH) - indent).iter().enumerate() {
+        let lead = if index == 0 { lead.to_owned() } else { " ".repeat(indent) };
+        paragraph += &format!("{lead}{line}\n");
+    }
+    paragraph
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    #[test]
+    fn it_fits_the_terminal() {
+        let text = render(&[sample::service(), sample::stalled()]);
+        for line in text.lines() {
+            assert!(line.chars().count() <= usize::from(WIDTH), "{line}");
+            assert_eq!(line.trim_end(), line);
+        }
+    }
+
+    #[test]
+    fn every_point_has_one_line() {
+        let service = sample::service();
+        let text = render(std::slice::from_ref(&service));
+        for control in service.controls() {
+            let rows = text.lines().filter(|line| line.trim_start().starts_with(control));
+            assert_eq!(rows.count(), service.points_of(control).len(), "{text}");
+        }
+        assert_eq!(text.matches("*3.0×").count(), 2, "{text}");
+        assert!(text.contains("87.8 %, below 99 %"), "{text}");
+    }
+
+    #[test]
+    fn long_names_and_large_numbers_fit() {
+        let mut service = sample::service();
+        for point in &mut service.points {
+            point.control = "breakwater-with-everything".into();
+            (point.offered, point.client_drop_rate, point.server_drop_rate) =
+                (9.99e9, 0.999, 0.999);
+            (point.p50_us, point.p99_us, point.p999_us) = (Some(999e6), Some(999e6), Some(999e6));
+        }
+        let text = points(&service);
+        assert!(text.contains("breakwater-…"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= usize::from(WIDTH)), "{text}");
+    }
+
+    #[test]
+    fn what_was_not_measured_is_a_dash() {
+        let text = render(&[sample::stalled()]);
+        let row = text.lines().find(|line| line.contains("svalinn")).unwrap();
+        assert_eq!(row.matches(format::NOTHING).count(), 4, "{row}");
+    }
+
+    #[test]
+    fn nothing_makes_only_a_legend() {
+        assert_eq!(render(&[]).lines().count(), format::wrap(LEGEND, usize::from(WIDTH)).len());
+        let mut empty = sample::service();
+        empty.points.clear();
+        empty.spike = None;
+        assert!(render(&[empty]).contains("measured without control only"));
+    }
+}

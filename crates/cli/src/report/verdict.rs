@@ -1,0 +1,215 @@
+//! What the points say, in sentences with numbers; page and terminal tell the same.
+
+use super::data::{NO_CONTROL, Point, ServiceReport, Spike};
+use super::format;
+
+/// The load at which a service is judged, if it was measured: twice what it can do.
+const JUDGED_LOAD: f64 = 2.0;
+
+/// One algorithm's points that the verdict rests on.
+pub(super) struct Verdict<'a> {
+    service: &'a ServiceReport,
+    /// The algorithm.
+    pub(super) control: &'a str,
+    /// The valid point beyond the capacity that lies nearest to twice of it.
+    pub(super) with: Option<&'a Point>,
+    /// The valid point without control nearest to the same load.
+    pub(super) without: Option<&'a Point>,
+}
+
+impl<'a> Verdict<'a> {
+    /// One verdict per algorithm; none if there are only points without control.
+    pub(super) fn all(service: &'a ServiceReport) -> Vec<Self> {
+        let controls = service.controls();
+        let algorithms = controls.into_iter().filter(|&control| control != NO_CONTROL);
+        algorithms.map(|control| Self::of(service, control)).collect()
+    }
+
+    /// The verdict that stands for the service: of the first algorithm that was measured beyond the
+    /// capacity, or else of the first.
+    pub(super) fn main(service: &'a ServiceReport) -> Option<Self> {
+        let mut all = Self::all(service);
+        let index = all.iter().position(|verdict| verdict.with.is_some()).unwrap_or(0);
+        (!all.is_empty()).then(|| all.swap_remove(index))
+    }
+
+    fn of(service: &'a ServiceReport, control: &'a str) -> Self {
+        let with = nearest(service, control, JUDGED_LOAD);
+        let load = with.map_or(JUDGED_LOAD, |point| point.load);
+        Self { service, control, with, without: nearest(service, NO_CONTROL, load) }
+    }
+
+    /// Goodput with control as a fraction of the peak without, such as `96 %`.
+    pub(super) fn goodput_share(&self) -> String {
+        share_of_peak(self.service, self.with)
+    }
+
+    /// The same for the point without control.
+    pub(super) fn goodput_share_without(&self) -> String {
+        share_of_peak(self.service, self.without)
+    }
+
+    /// Whether the tail with control is within the SLO; `None` if nothing was measured.
+    pub(super) fn within_slo(&self) -> Option<bool> {
+        Some(self.with?.p99_us? <= self.service.slo_us)
+    }
+
+    /// Goodput and tail with control, then what was dropped.
+    fn with_control(&self) -> String {
+        let (name, control) = (&self.service.service, self.control);
+        let Some(point) = self.with else {
+            return format!("With {control}, {name} has no valid point beyond its capacity.");
+        };
+        let peak = self.service.peak_uncontrolled;
+        let mut text = format!(
+            "With {control} at {} the capacity, {name} had a goodput of {}/s: {} of the {}/s that \
+             it reaches at most without control.",
+            format::load(point.load),
+            format::rate(point.goodput),
+            self.goodput_share(),
+            format::rate(peak),
+        );
+        let slo = format::delay(self.service.slo_us);
+        text += &match (point.p99_us, self.within_slo()) {
+            (Some(p99), Some(true)) => {
+                format!(" p99 latency was {}, within the SLO of {slo}.", format::delay(p99))
+            }
+            (Some(p99), _) => {
+                format!(" p99 latency was {}, above the SLO of {slo}.", format::delay(p99))
+            }
+            (None, _) => " Nothing was served.".into(),
+        };
+        text += &format!(
+            " The clients gave up {} of the requests unsent, and the server refused {} of those \
+             sent.",
+            format::percent(point.client_drop_rate),
+            format::percent(point.server_drop_rate),
+        );
+        text
+    }
+
+    /// Whether a point nearer to the judged load had to be left out.
+    fn left_out(&self) -> Option<String> {
+        let points = self.service.points_of(self.control);
+        let distance = |point: &Point| (point.load - JUDGED_LOAD).abs();
+        let nearest = points.into_iter().min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
+        (!nearest.valid).then(|| {
+            let load = format::load(nearest.load);
+            format!("The point at {load} with {} is not valid and is left out.", self.control)
+        })
+    }
+}
+
+/// The verdict as sentences: each algorithm, then no control, then the spike.
+pub(super) fn sentences(service: &ServiceReport) -> Vec<String> {
+    let verdicts = Verdict::all(service);
+    let mut sentences = Vec::new();
+    if verdicts.is_empty() {
+        sentences.push(format!("{} was measured without control only.", service.service));
+    }
+    for verdict in &verdicts {
+        sentences.push(verdict.with_control());
+        sentences.extend(verdict.left_out());
+    }
+    let without = match Verdict::main(service) {
+        Some(verdict) => verdict.without,
+        None => nearest(service, NO_CONTROL, JUDGED_LOAD),
+    };
+    sentences.extend(without.map(|point| without_control(service, point)));
+    if let Some(spike) = &service.spike {
+        sentences.push(after_the_rise(spike));
+    }
+    sentences
+}
+
+fn without_control(service: &ServiceReport, point: &Point) -> String {
+    let load = format::load(point.load);
+    let goodput = format::rate(point.goodput);
+    let share = share_of_peak(service, Some(point));
+    let tail = match point.p99_us {
+        Some(p99) => format!("p99 latency was {}", format::delay(p99)),
+        None => "nothing was served".into(),
+    };
+    format!("Without control at {load}, goodput was {goodput}/s ({share} of the peak) and {tail}.")
+}
+
+fn after_the_rise(spike: &Spike) -> String {
+    let (from, to) = (format::load(spike.from_load), format::load(spike.to_load));
+    let settled = |after: Option<f64>| match after {
+        Some(ms) => format!("was stable after {}", format::delay_ms(ms)),
+        None => "did not become stable".into(),
+    };
+    let algorithm = spike.runs.iter().find(|run| run.control != NO_CONTROL);
+    let name = algorithm.map_or("the controlled run", |run| run.control.as_str());
+    let mut text = format!(
+        "When the load rose from {from} to {to} at once, {name} {}",
+        settled(spike.stable_after_ms)
+    );
+    if let Some(run) = spike.runs.iter().find(|run| run.control == NO_CONTROL) {
+        text += &format!("; without control the service {}", settled(run.stable_after_ms));
+    }
+    text + "."
+}
+
+fn share_of_peak(service: &ServiceReport, point: Option<&Point>) -> String {
+    let share = |point: &Point| format::percent_of(point.goodput, service.peak_uncontrolled);
+    point.map_or_else(|| format::NOTHING.into(), share)
+}
+
+/// The valid point of `control` beyond the capacity whose load is nearest to `load`.
+fn nearest<'a>(service: &'a ServiceReport, control: &str, load: f64) -> Option<&'a Point> {
+    let usable = |point: &&Point| point.control == control && point.valid && point.load > 1.0;
+    let distance = |point: &Point| (point.load - load).abs();
+    service.points.iter().filter(usable).min_by(|a, b| distance(a).total_cmp(&distance(b)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    #[test]
+    fn sentences_state_the_numbers() {
+        let service = sample::service();
+        let text = sentences(&service).join(" ");
+        let with = Verdict::all(&service)[0].with.unwrap();
+        assert_eq!(with.load, 2.0);
+        assert!(text.contains(&format!("goodput of {}/s", format::rate(with.goodput))), "{text}");
+        assert!(text.contains("within the SLO of 1.10 ms"), "{text}");
+        assert!(text.contains("Without control at 2.0×, goodput was"), "{text}");
+        assert!(text.contains("stable after 120 ms; without control"), "{text}");
+        assert!(text.contains("did not become stable."), "{text}");
+    }
+
+    #[test]
+    fn an_invalid_point_is_left_out_and_named() {
+        let mut service = sample::service();
+        for point in &mut service.points {
+            point.valid = point.load != 2.0;
+        }
+        let text = sentences(&service).join(" ");
+        assert!(text.contains("The point at 2.0× with breakwater is not valid"), "{text}");
+        assert_ne!(Verdict::all(&service)[0].with.unwrap().load, 2.0);
+    }
+
+    #[test]
+    fn little_data_makes_plain_sentences() {
+        let mut service = sample::service();
+        service.points.retain(|point| point.control == NO_CONTROL);
+        service.spike = None;
+        assert!(sentences(&service)[0].contains("without control only"));
+        service.points.clear();
+        assert_eq!(sentences(&service).len(), 1);
+        let mut service = sample::service();
+        service.points.retain(|point| point.load < 1.0);
+        assert!(sentences(&service)[0].contains("no valid point beyond its capacity"));
+        service.peak_uncontrolled = 0.0;
+        assert_eq!(share_of_peak(&service, service.points.first()), format::NOTHING);
+    }
+
+    #[test]
+    fn nothing_served_is_said() {
+        let text = sentences(&sample::stalled()).join(" ");
+        assert!(text.contains("nothing was served"), "{text}");
+    }
+}

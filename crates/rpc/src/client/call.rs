@@ -1,0 +1,155 @@
+//! A call, as the caller sees it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use seawall_control::controller::DropReason;
+use seawall_control::request::{Priority, Rejected};
+use thiserror::Error;
+use tokio::sync::oneshot;
+
+use super::session::Session;
+
+/// What is asked of the server.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Number of the method.
+    pub method: u16,
+    /// The argument; may be empty.
+    pub payload: Bytes,
+    /// Business importance, if the server believes it.
+    pub priority: Priority,
+    /// False if no stage may refuse it, if the server believes it.
+    pub droppable: bool,
+    /// After this long the reply is worthless: the server does not start on it in vain.
+    pub deadline: Option<Duration>,
+    /// Queueing delay that the request may meet at the server.
+    pub budget: Option<Duration>,
+    /// 0 for the first try.
+    pub attempt: u8,
+}
+
+impl Request {
+    /// A call of `method` with default importance, no deadline and no budget.
+    pub fn new(method: u16, payload: impl Into<Bytes>) -> Self {
+        Self {
+            method,
+            payload: payload.into(),
+            priority: Priority::default(),
+            droppable: true,
+            deadline: None,
+            budget: None,
+            attempt: 0,
+        }
+    }
+
+    /// The same request with a deadline.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+}
+
+/// A successful reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Reply {
+    /// The result.
+    pub payload: Bytes,
+    /// Time that the handler took.
+    pub service: Duration,
+    /// The server's queueing delay when the reply left.
+    pub queue_delay: Duration,
+}
+
+impl Reply {
+    pub(super) fn new(payload: Bytes, service: Duration, queue_delay: Duration) -> Self {
+        Self { payload, service, queue_delay }
+    }
+}
+
+/// Why a call has no reply.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The server refused it, without effect: another replica may take it at once.
+    #[error(transparent)]
+    Rejected(#[from] Rejected),
+    /// It was never sent.
+    #[error("the request was not sent: {}", reason(*.0))]
+    NotSent(DropReason),
+    /// The server gave it up, because the caller did or because its deadline had passed.
+    #[error("the request was cancelled")]
+    Cancelled,
+    /// The application failed it.
+    #[error("error {code}: {message}")]
+    Failed {
+        /// What went wrong: see [`Status`](crate::Status).
+        code: u16,
+        /// In words.
+        message: String,
+    },
+    /// The deadline passed without a reply; whether the request had an effect is unknown.
+    #[error("no reply before the deadline")]
+    DeadlineExceeded,
+    /// The connection ended without a reply; whether the request had an effect is unknown.
+    #[error("the connection was lost: {0}")]
+    ConnectionLost(String),
+    /// The payload is larger than the server reads.
+    #[error("a payload of {len} bytes; the server reads up to {max}")]
+    TooLarge {
+        /// Bytes of the payload.
+        len: usize,
+        /// Bytes that the server allows.
+        max: u32,
+    },
+}
+
+fn reason(reason: DropReason) -> &'static str {
+    match reason {
+        DropReason::Expired => "no credit came in time",
+        DropReason::QueueFull => "too many wait for credits",
+        _ => "the server would refuse it",
+    }
+}
+
+/// What a caller gets.
+pub type CallResult = Result<Reply, CallError>;
+
+/// A call under way. Dropping it cancels the call.
+#[derive(Debug)]
+pub struct CallFuture {
+    session: Session,
+    id: Option<u64>,
+    result: oneshot::Receiver<CallResult>,
+}
+
+impl CallFuture {
+    pub(super) fn new(session: Session, id: u64, result: oneshot::Receiver<CallResult>) -> Self {
+        Self { session, id: Some(id), result }
+    }
+}
+
+impl Future for CallFuture {
+    type Output = CallResult;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CallResult> {
+        let result = std::task::ready!(Pin::new(&mut self.result).poll(cx));
+        self.id = None;
+        Poll::Ready(result.unwrap_or_else(|_| {
+            Err(CallError::ConnectionLost("the session's runtime has ended".into()))
+        }))
+    }
+}
+
+impl Drop for CallFuture {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.session.cancel(id);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What can be set about a client, and why it cannot connect.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use seawall_control::admission;
+use seawall_control::config::ConfigError;
+use seawall_control::controller::Algorithm;
+use seawall_control::wire;
+use thiserror::Error;
+
+use crate::tls::{ClientTls, TlsError};
+
+/// A client: who it is, and how it holds requests back.
+#[derive(Clone, Debug)]
+pub struct ClientConfig {
+    /// What it calls itself in the server's logs.
+    pub name: String,
+    /// Proof of identity, if the server wants a token.
+    pub token: Option<Vec<u8>>,
+    /// TLS, if the server speaks it.
+    pub tls: Option<ClientTls>,
+    /// Parameters of the algorithms' client halves. Which one is used is up to the server; the name in
+    /// here is not looked at.
+    pub admission: admission::Config,
+    /// Network round trip to the server. Default 100 µs.
+    pub rtt: Duration,
+    /// How long connecting may take, handshakes included. Default 5 s.
+    pub connect_timeout: Duration,
+}
+
+impl Default for ClientConfig {
+    fn default() -> Self {
+        Self {
+            name: "seawall-rpc".into(),
+            token: None,
+            tls: None,
+            admission: admission::Config::default(),
+            rtt: Duration::from_micros(100),
+            connect_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+impl ClientConfig {
+    /// The algorithm that the server named, with this client's parameters.
+    pub(super) fn algorithm(
+        &self,
+        settings: &wire::Settings,
+    ) -> Result<Arc<dyn Algorithm>, ConfigError> {
+        let algorithm = settings.algorithm.clone();
+        admission::Config { algorithm, ..self.admission.clone() }.build()
+    }
+}
+
+/// Why there is no session.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The stream failed.
+    #[error("cannot connect: {0}")]
+    Io(#[from] io::Error),
+    /// Connecting took too long.
+    #[error("{address} did not answer within {after:?}")]
+    Timeout {
+        /// The server's address.
+        address: SocketAddr,
+        /// How long was waited.
+        after: Duration,
+    },
+    /// The server said why it does not want this client.
+    #[error("the server refused the session: {0}")]
+    Refused(String),
+    /// The server does not speak the protocol.
+    #[error("the server does not speak Seawall's protocol: {0}")]
+    Protocol(#[from] wire::DecodeError),
+    /// The server's algorithm, or the parameters given for it, cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Certificates or keys cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// None of the replicas could be connected to.
+    #[error("no replica can be reached; the last said: {0}")]
+    NoReplica(Box<ConnectError>),
+}

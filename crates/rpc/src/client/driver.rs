@@ -1,0 +1,247 @@
+//! The driver of one session: reads replies, writes requests, lets old ones expire.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use seawall_control::Instant;
+use seawall_control::wire::{self, DecodeError, HEADER_LEN, RequestOp, ResponseOp};
+use tokio::net::TcpStream;
+use tokio::time::Sleep;
+
+use super::config::{ClientConfig, ConnectError};
+use super::session::{Results, Shared, State, finish};
+use crate::clock;
+use crate::net::{FrameBytes, FrameReader, OutBuffer, Stream, Written, keep_alive};
+use crate::tls::Connector;
+
+/// Bytes that one read takes; the buffer is the thread's, shared by all sessions on it.
+const READ_BYTES: usize = 64 << 10;
+
+/// Reads that one turn takes before requests get theirs.
+const READS_PER_TURN: usize = 4;
+
+/// Largest body that a server may send. A reply beyond it ends the connection.
+const BODY_MAX: u32 = 1 << 30;
+
+thread_local! {
+    static READ_BUFFER: std::cell::RefCell<Vec<u8>> =
+        std::cell::RefCell::new(vec![0; READ_BYTES]);
+}
+
+/// Connects, says hello, and waits for the server's settings.
+pub(super) async fn connect(
+    address: SocketAddr,
+    config: &ClientConfig,
+) -> Result<(Stream, wire::Settings), ConnectError> {
+    let shake = async {
+        let tcp = TcpStream::connect(address).await?;
+        keep_alive(&tcp)?;
+        let stream = match &config.tls {
+            None => Stream::plain(tcp, false),
+            Some(tls) => Connector::new(tls)?.connect(tcp).await?,
+        };
+        hello(stream, config).await
+    };
+    match tokio::time::timeout(config.connect_timeout, shake).await {
+        Ok(shaken) => shaken,
+        Err(_) => Err(ConnectError::Timeout { address, after: config.connect_timeout }),
+    }
+}
+
+async fn hello(
+    mut stream: Stream,
+    config: &ClientConfig,
+) -> Result<(Stream, wire::Settings), ConnectError> {
+    let hello = wire::Hello { name: config.name.clone(), token: config.token.clone() };
+    let body = Bytes::from(hello.encode());
+    let mut frame = wire::Request::new(RequestOp::Hello);
+    frame.body_len = body.len() as u32;
+    let mut out = OutBuffer::default();
+    out.push(&frame.encode(), body);
+    poll_fn(|cx| out.poll_flush(&mut stream, cx, &mut Written::default())).await?;
+
+    // Nothing follows the settings before the first call, so nothing is read too far.
+    let mut reader = FrameReader::default();
+    let mut buffer = vec![0; 4096];
+    let mut answer = None;
+    while answer.is_none() {
+        let read = poll_fn(|cx| stream.poll_read(cx, &mut buffer)).await?;
+        if read.len == 0 {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+        reader.feed(&buffer[..read.len], BODY_MAX, |frame: wire::Response, bytes| {
+            let body = bytes.slice(HEADER_LEN..frame.frame_len());
+            answer.get_or_insert((frame.op, body));
+            Ok::<_, DecodeError>(())
+        })?;
+    }
+    match answer {
+        Some((ResponseOp::Settings, body)) => Ok((stream, wire::Settings::decode(&body)?)),
+        Some((ResponseOp::Goaway, reason)) => {
+            Err(ConnectError::Refused(String::from_utf8_lossy(&reason).into_owned()))
+        }
+        _ => Err(ConnectError::Refused("the server's first frame was not its settings".into())),
+    }
+}
+
+/// Drives a session until it ends, and tells all its calls.
+pub(super) async fn drive(stream: Stream, shared: Arc<Shared>) {
+    let mut driver = Driver {
+        stream,
+        reader: FrameReader::default(),
+        out: OutBuffer::default(),
+        timer: None,
+        goaway: None,
+    };
+    let reason = poll_fn(|cx| driver.poll(&shared, cx)).await;
+    let reason = driver.goaway.unwrap_or(reason);
+    tracing::debug!(peer = %shared.peer, reason, "session ended");
+    let mut results = Results::new();
+    shared.state.lock().close(&reason, &mut results);
+    finish(results);
+}
+
+struct Driver {
+    stream: Stream,
+    reader: FrameReader,
+    out: OutBuffer,
+    timer: Option<(Instant, Pin<Box<Sleep>>)>,
+    /// Why the server asked to leave.
+    goaway: Option<String>,
+}
+
+impl Driver {
+    /// One turn; ready with the reason when the session has ended.
+    fn poll(&mut self, shared: &Shared, cx: &mut Context<'_>) -> Poll<String> {
+        shared.waker.register(cx.waker());
+        let mut results = Results::new();
+        let turned = self.turn(shared, cx, &mut results);
+        finish(results);
+        match turned {
+            Ok(false) => Poll::Pending,
+            Ok(true) => Poll::Ready("it was closed".into()),
+            Err(reason) => Poll::Ready(reason),
+        }
+    }
+
+    fn turn(
+        &mut self,
+        shared: &Shared,
+        cx: &mut Context<'_>,
+        results: &mut Results,
+    ) -> Result<bool, String> {
+        let mut more = false;
+        for turn in 0..READS_PER_TURN {
+            if !self.read(shared, cx, results)? {
+                break;
+            }
+            more = turn + 1 == READS_PER_TURN;
+        }
+        if more {
+            cx.waker().wake_by_ref();
+        }
+        loop {
+            let mut state = shared.state.lock();
+            let now = clock::now();
+            state.on_timeout(now);
+            state.pump(now, results);
+            if self.out.is_empty() {
+                std::mem::swap(&mut self.out, &mut state.out);
+            }
+            self.set_timer(&state, cx);
+            let leaving = state.leaving && state.is_idle();
+            drop(state);
+            if self.out.is_empty() {
+                return Ok(leaving);
+            }
+            match self.out.poll_flush(&mut self.stream, cx, &mut Written::default()) {
+                Poll::Ready(flushed) => flushed.map_err(|error| error.to_string())?,
+                Poll::Pending => return Ok(false),
+            }
+        }
+    }
+
+    /// Reads once; true if there was something.
+    fn read(
+        &mut self,
+        shared: &Shared,
+        cx: &mut Context<'_>,
+        results: &mut Results,
+    ) -> Result<bool, String> {
+        READ_BUFFER.with_borrow_mut(|buffer| {
+            let read = match self.stream.poll_read(cx, buffer) {
+                Poll::Pending => return Ok(false),
+                Poll::Ready(read) => read.map_err(|error| error.to_string())?,
+            };
+            if read.len == 0 {
+                return Err("the server closed it".into());
+            }
+            let mut state = shared.state.lock();
+            let goaway = &mut self.goaway;
+            self.reader
+                .feed(&buffer[..read.len], BODY_MAX, |frame, bytes| {
+                    on_frame(&mut state, &frame, &bytes, goaway, results)
+                })
+                .map_err(|Broken(reason)| reason)?;
+            Ok(true)
+        })
+    }
+
+    /// Arranges to be polled when something becomes due. Tokio's timers are coarse; what is due earlier
+    /// is also noticed with the next reply.
+    fn set_timer(&mut self, state: &State, cx: &mut Context<'_>) {
+        let Some(next) = state.poll_timeout() else { return };
+        let (at, sleep) = self.timer.get_or_insert_with(|| {
+            (Instant::NEVER, Box::pin(tokio::time::sleep_until(clock::to_tokio(next))))
+        });
+        if *at != next {
+            *at = next;
+            sleep.as_mut().reset(clock::to_tokio(next));
+        }
+        if sleep.as_mut().poll(cx).is_ready() {
+            *at = Instant::NEVER;
+            cx.waker().wake_by_ref();
+        }
+    }
+}
+
+/// A frame that breaks the protocol, and why.
+struct Broken(String);
+
+impl From<DecodeError> for Broken {
+    fn from(error: DecodeError) -> Self {
+        Self(format!("the server sent a bad frame: {error}"))
+    }
+}
+
+fn on_frame(
+    state: &mut State,
+    frame: &wire::Response,
+    bytes: &FrameBytes<'_>,
+    goaway: &mut Option<String>,
+    results: &mut Results,
+) -> Result<(), Broken> {
+    let now = clock::now();
+    match frame.op {
+        ResponseOp::Reply => {
+            let body = bytes.slice(HEADER_LEN..frame.frame_len());
+            state.on_reply(now, frame, &body, results).map_err(Broken)
+        }
+        ResponseOp::Credit => {
+            state.on_push(now, frame.feedback);
+            Ok(())
+        }
+        ResponseOp::Goaway => {
+            let reason = &bytes.as_slice()[HEADER_LEN..];
+            *goaway = Some(String::from_utf8_lossy(reason).into_owned());
+            state.leaving = true;
+            Ok(())
+        }
+        ResponseOp::Settings => Err(Broken("the server sent its settings twice".into())),
+    }
+}

@@ -1,0 +1,372 @@
+//! One connection to one server: requests wait here for credits, and for their replies.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::task::AtomicWaker;
+use parking_lot::Mutex;
+use seawall_control::client::{self, Outbox};
+use seawall_control::controller::{Demand, DropReason, Feedback, Response};
+use seawall_control::metrics::Metrics;
+use seawall_control::request::{Claims, Rejected};
+use seawall_control::wire::{self, RequestOp};
+use seawall_control::{Instant, controller};
+use slab::Slab;
+use tokio::sync::oneshot;
+
+use super::call::{CallError, CallFuture, CallResult, Reply, Request};
+use super::config::{ClientConfig, ConnectError};
+use super::driver;
+use crate::clock;
+use crate::net::OutBuffer;
+use crate::status::Status;
+
+/// What is told the result of a call.
+type Done = Box<dyn FnOnce(CallResult) + Send>;
+
+/// A session with one server. Clones share it; when the last one is gone it says goodbye.
+#[derive(Clone)]
+pub struct Session {
+    handle: Arc<Handle>,
+}
+
+struct Handle {
+    shared: Arc<Shared>,
+}
+
+/// What the driver and all handles share.
+pub(super) struct Shared {
+    pub(super) state: Mutex<State>,
+    pub(super) waker: AtomicWaker,
+    pub(super) settings: wire::Settings,
+    pub(super) peer: SocketAddr,
+}
+
+pub(super) struct State {
+    outbox: Outbox<usize>,
+    calls: Slab<Call>,
+    /// Distinguishes successive calls of one place in `calls`.
+    serial: u32,
+    /// Frames on their way out; the driver takes them.
+    pub(super) out: OutBuffer,
+    /// The handles are gone, or the server asked to leave: no new calls.
+    pub(super) leaving: bool,
+    /// Why the connection ended.
+    closed: Option<String>,
+}
+
+struct Call {
+    serial: u32,
+    request: Request,
+    deadline: Instant,
+    sent: Option<Instant>,
+    /// `None` once the caller has lost interest.
+    done: Option<Done>,
+}
+
+/// Results to hand out once the lock is released.
+pub(super) type Results = Vec<(Done, CallResult)>;
+
+/// Hands out results.
+pub(super) fn finish(results: Results) {
+    for (done, result) in results {
+        done(result);
+    }
+}
+
+impl Session {
+    /// Connects to `address`, and starts a driver on the current tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// What went wrong with the connection, the handshake or the server's settings.
+    pub async fn connect(address: SocketAddr, config: &ClientConfig) -> Result<Self, ConnectError> {
+        let (stream, settings) = driver::connect(address, config).await?;
+        let algorithm = config.algorithm(&settings)?;
+        let mut init = controller::Init::new(clock::now(), clock::realtime_ns());
+        (init.slo, init.rtt) = (settings.slo, config.rtt);
+        let outbox = Outbox::new(algorithm.client(init), &config.admission.client, settings.slo);
+        let state = State {
+            outbox,
+            calls: Slab::new(),
+            serial: 0,
+            out: OutBuffer::default(),
+            leaving: false,
+            closed: None,
+        };
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            waker: AtomicWaker::new(),
+            settings,
+            peer: address,
+        });
+        tokio::spawn(driver::drive(stream, shared.clone()));
+        Ok(Self { handle: Arc::new(Handle { shared }) })
+    }
+
+    /// Calls the server, and waits for the reply. Dropping the future cancels the call.
+    pub fn call(&self, request: Request) -> CallFuture {
+        let (sender, receiver) = oneshot::channel();
+        // A caller that dropped its future has cancelled, so nobody misses what cannot be sent.
+        let done = Box::new(move |result| _ = sender.send(result));
+        let id = self.submit(request, done);
+        CallFuture::new(self.clone(), id, receiver)
+    }
+
+    /// Calls the server, and lets `done` be told the result: once, soon after the reply came, on the
+    /// thread of the session's driver or, if it is known at once, on this one. It must not block.
+    ///
+    /// Gives the number by which the call can be [cancelled](Self::cancel).
+    pub fn submit(&self, request: Request, done: Box<dyn FnOnce(CallResult) + Send>) -> u64 {
+        let shared = &self.handle.shared;
+        let now = clock::now();
+        let mut results = Results::new();
+        let mut state = shared.state.lock();
+        let id = state.submit(now, &shared.settings, request, done, &mut results);
+        state.pump(now, &mut results);
+        let wake = !state.out.is_empty() || state.outbox.pending() > 0;
+        drop(state);
+        if wake {
+            shared.waker.wake();
+        }
+        finish(results);
+        id
+    }
+
+    /// Gives a call up: the server is told, and the result is thrown away.
+    pub fn cancel(&self, id: u64) {
+        self.handle.shared.state.lock().cancel(id);
+        self.handle.shared.waker.wake();
+    }
+
+    /// Calls that were sent and have no reply yet.
+    pub fn outstanding(&self) -> u32 {
+        self.handle.shared.state.lock().outbox.outstanding()
+    }
+
+    /// Calls that wait for leave to be sent.
+    pub fn pending(&self) -> usize {
+        self.handle.shared.state.lock().outbox.pending()
+    }
+
+    /// True while new calls are taken: the connection is there and the server has not asked to leave.
+    pub fn is_open(&self) -> bool {
+        let state = self.handle.shared.state.lock();
+        state.closed.is_none() && !state.leaving
+    }
+
+    /// What the server told about itself.
+    pub fn settings(&self) -> &wire::Settings {
+        &self.handle.shared.settings
+    }
+
+    /// The server's address.
+    pub fn peer(&self) -> SocketAddr {
+        self.handle.shared.peer
+    }
+
+    /// The state of the algorithm's client half.
+    pub fn metrics(&self) -> Metrics {
+        self.handle.shared.state.lock().outbox.metrics()
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("peer", &self.peer()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let mut state = self.shared.state.lock();
+        state.leaving = true;
+        let goodbye = wire::Request::new(RequestOp::Goodbye);
+        state.out.push(&goodbye.encode(), Bytes::new());
+        drop(state);
+        self.shared.waker.wake();
+    }
+}
+
+impl State {
+    fn submit(
+        &mut self,
+        now: Instant,
+        settings: &wire::Settings,
+        request: Request,
+        done: Done,
+        results: &mut Results,
+    ) -> u64 {
+        let refused = match &self.closed {
+            Some(reason) => Some(CallError::ConnectionLost(reason.clone())),
+            None if self.leaving => {
+                Some(CallError::ConnectionLost("the server asked its clients to leave".into()))
+            }
+            None if request.payload.len() > settings.body_max as usize => {
+                Some(CallError::TooLarge { len: request.payload.len(), max: settings.body_max })
+            }
+            None => None,
+        };
+        if let Some(error) = refused {
+            results.push((done, Err(error)));
+            return u64::MAX;
+        }
+        self.serial = self.serial.wrapping_add(1);
+        let deadline = request.deadline.map_or(Instant::NEVER, |left| now + left);
+        let mut demand = Demand::new(0);
+        demand.priority = request.priority;
+        demand.droppable = request.droppable;
+        let serial = self.serial;
+        let key =
+            self.calls.insert(Call { serial, request, deadline, sent: None, done: Some(done) });
+        self.outbox.submit(now, client::Request { item: key, demand, deadline });
+        call_id(key, serial)
+    }
+
+    /// Sends all that may leave now, and ends what never will.
+    pub(super) fn pump(&mut self, now: Instant, results: &mut Results) {
+        while let Some(departed) = self.outbox.poll_send(now) {
+            let key = departed.item;
+            if self.calls[key].done.is_none() {
+                // Its caller lost interest while it waited.
+                self.calls.remove(key);
+                self.outbox.withdraw();
+                continue;
+            }
+            let call = &mut self.calls[key];
+            call.sent = Some(now);
+            let (frame, payload) = call.frame(key, now, departed.demand, departed.window_ack);
+            self.out.push(&frame.encode(), payload);
+        }
+        while let Some((key, reason)) = self.outbox.poll_dropped() {
+            let call = self.calls.remove(key);
+            let late = now >= call.deadline && reason == DropReason::Expired;
+            let error = if late { CallError::DeadlineExceeded } else { CallError::NotSent(reason) };
+            results.extend(call.done.map(|done| (done, Err(error))));
+        }
+    }
+
+    fn cancel(&mut self, id: u64) {
+        let Some((key, call)) = self.find(id) else { return };
+        call.done = None;
+        if call.sent.is_some() {
+            let mut cancel = wire::Request::new(RequestOp::Cancel);
+            cancel.claims.id = call_id(key, call.serial);
+            self.out.push(&cancel.encode(), Bytes::new());
+        }
+    }
+
+    /// A terminal reply came. One to a call that is not known breaks the protocol.
+    pub(super) fn on_reply(
+        &mut self,
+        now: Instant,
+        frame: &wire::Response,
+        body: &Bytes,
+        results: &mut Results,
+    ) -> Result<(), String> {
+        let Some((key, _)) = self.find(frame.id) else {
+            return Err(format!("a reply to call {}, which is not outstanding", frame.id));
+        };
+        let call = self.calls.remove(key);
+        let Some(sent) = call.sent else {
+            return Err(format!("a reply to call {}, which was not sent", frame.id));
+        };
+        let mut response = Response::new(now.since(sent), frame.feedback);
+        response.served = frame.status != wire::Status::Rejected;
+        self.outbox.on_response(now, &response);
+        results.extend(call.done.map(|done| (done, result(frame, body))));
+        Ok(())
+    }
+
+    /// The server told something outside of a reply.
+    pub(super) fn on_push(&mut self, now: Instant, feedback: Feedback) {
+        self.outbox.on_push(now, feedback);
+    }
+
+    /// Something may have become due.
+    pub(super) fn on_timeout(&mut self, now: Instant) {
+        self.outbox.handle_timeout(now);
+    }
+
+    /// When something becomes due.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.outbox.poll_timeout()
+    }
+
+    /// True when nothing is on its way in either direction.
+    pub(super) fn is_idle(&self) -> bool {
+        self.calls.is_empty() && self.out.is_empty()
+    }
+
+    /// The connection is gone, and every call with it.
+    pub(super) fn close(&mut self, reason: &str, results: &mut Results) {
+        self.closed = Some(reason.to_owned());
+        for key in self.outbox.take_pending() {
+            debug_assert!(self.calls.contains(key), "what waits is a call");
+        }
+        for call in self.calls.drain() {
+            let error = CallError::ConnectionLost(reason.to_owned());
+            results.extend(call.done.map(|done| (done, Err(error))));
+        }
+    }
+
+    fn find(&mut self, id: u64) -> Option<(usize, &mut Call)> {
+        let (key, serial) = ((id & u64::from(u32::MAX)) as usize, (id >> 32) as u32);
+        let call = self.calls.get_mut(key)?;
+        (call.serial == serial).then_some((key, call))
+    }
+}
+
+impl Call {
+    fn frame(
+        &mut self,
+        key: usize,
+        now: Instant,
+        demand: u32,
+        window_ack: u32,
+    ) -> (wire::Request, Bytes) {
+        let request = &mut self.request;
+        let payload = std::mem::take(&mut request.payload);
+        let mut frame = wire::Request::new(RequestOp::Call);
+        let sent_at_ns = clock::realtime_ns();
+        frame.claims = Claims {
+            id: call_id(key, self.serial),
+            method: request.method,
+            priority: request.priority,
+            attempt: request.attempt,
+            droppable: request.droppable,
+            deadline: request.deadline.map(|_| self.deadline.since(now)),
+            budget: request.budget,
+            sent_at_ns,
+            start_time_ns: sent_at_ns,
+            ..Claims::default()
+        };
+        frame.demand = demand;
+        frame.window_ack = window_ack;
+        frame.body_len = payload.len() as u32;
+        (frame, payload)
+    }
+}
+
+/// A call's number: its place in the table, and which of the successive calls of that place it is.
+fn call_id(key: usize, serial: u32) -> u64 {
+    (u64::from(serial) << 32) | key as u64
+}
+
+fn result(frame: &wire::Response, body: &Bytes) -> CallResult {
+    match frame.status {
+        wire::Status::Ok => Ok(Reply::new(body.clone(), frame.service, frame.queue_delay)),
+        wire::Status::Cancelled => Err(CallError::Cancelled),
+        wire::Status::Rejected => {
+            let rejected =
+                Rejected::new(frame.stage, frame.predicted_delay, std::time::Duration::MAX);
+            Err(rejected.with_retry_after(frame.retry_after).into())
+        }
+        wire::Status::Error => match Status::decode_error(body) {
+            Status::Error { code, message } => Err(CallError::Failed { code, message }),
+            Status::Rejected(rejected) => Err(rejected.into()),
+        },
+    }
+}

@@ -1,0 +1,347 @@
+//! The controller of a live server, the clock it is read by, and the sessions it speaks of.
+//!
+//! One lock owns the controller; the clock is read while holding it, so its `now` never decreases.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use seawall_control::Instant;
+use seawall_control::controller::{
+    Algorithm, Arrival, Completion, Dequeue, Feedback, Init, Refusal, RefusalReason,
+    ServerController, SessionEvent, SessionId, Signal, Verdict,
+};
+use seawall_control::metrics::Metrics;
+use seawall_control::predict::queue;
+use seawall_control::request::{self, Identity, Rejected, Stage};
+use seawall_control::wire;
+
+use super::config::{Budget, ServerConfig};
+use super::context::Context;
+use super::job::Reply;
+use super::router::Router;
+use super::run_queue::RunQueue;
+use super::session::Session;
+use crate::clock;
+
+/// Never less budget than this part of the SLO: a server whose requests take longer than its SLO would
+/// otherwise refuse them all.
+const BUDGET_FLOOR: u32 = 10;
+
+/// Everything that decides at the live server.
+#[derive(Debug)]
+pub(super) struct Admission {
+    state: Mutex<State>,
+    queue: Arc<RunQueue>,
+    budget: Budget,
+    slo: Duration,
+    rtt: Duration,
+    sessions_max: u32,
+}
+
+#[derive(Debug)]
+struct State {
+    controller: Box<dyn ServerController>,
+    predictor: queue::RunQueue,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// The longest that bytes waited to be read since the controller was last told.
+    socket_wait: Duration,
+    in_flight: u32,
+    draining: bool,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    generation: u32,
+    session: Option<Arc<Session>>,
+}
+
+/// What became of a call at entry.
+pub(super) enum Entry {
+    /// It may join the run queue.
+    Admitted(Context),
+    /// It is answered with a refusal, for this reason.
+    Refused(Context, Refusal),
+}
+
+/// What one look at the controller says about the frames that are about to leave.
+pub(super) struct News {
+    pub(super) feedback: Feedback,
+    pub(super) queue_delay: Duration,
+}
+
+impl Admission {
+    pub(super) fn new(
+        config: &ServerConfig,
+        algorithm: Arc<dyn Algorithm>,
+        queue: Arc<RunQueue>,
+    ) -> Self {
+        let cores = config.workers() as u32;
+        let seed = if config.seed == 0 { clock::realtime_ns() } else { config.seed };
+        let mut init = Init::new(clock::now(), seed);
+        (init.cores, init.slo, init.rtt) = (cores, config.slo, config.rtt);
+        let budget = match config.budget {
+            Budget::Auto if algorithm.name() == "none" => Budget::Off,
+            budget => budget,
+        };
+        let state = State {
+            controller: algorithm.server(init),
+            predictor: queue::RunQueue::new(cores),
+            slots: Vec::new(),
+            free: Vec::new(),
+            socket_wait: Duration::ZERO,
+            in_flight: 0,
+            draining: false,
+        };
+        Self {
+            state: Mutex::new(state),
+            queue,
+            budget,
+            slo: config.slo,
+            rtt: config.rtt,
+            sessions_max: config.limits.sessions,
+        }
+    }
+
+    /// Makes room for a session; `None` when there are too many, or the server is about to stop. The
+    /// controller hears of it when its client is [identified](Self::identify).
+    pub(super) fn open(&self) -> Option<Arc<Session>> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let open = state.slots.len() - state.free.len();
+        if open >= self.sessions_max as usize || state.draining {
+            return None;
+        }
+        let index = state.free.pop().unwrap_or_else(|| {
+            state.slots.push(Slot::default());
+            state.slots.len() as u32 - 1
+        });
+        let slot = &mut state.slots[index as usize];
+        let id = SessionId { slot: index, generation: slot.generation };
+        let session = Arc::new(Session::new(id));
+        slot.session = Some(session.clone());
+        Some(session)
+    }
+
+    /// The client of a session has said who it is.
+    pub(super) fn identify(&self, id: SessionId, identity: Identity) {
+        let mut state = self.state.lock();
+        state.controller.on_session(clock::now(), id, SessionEvent::Opened(identity));
+    }
+
+    /// Closes a session: its credits are free again, and what it has in the server is forgotten.
+    pub(super) fn close(&self, id: SessionId, identified: bool, in_flight: u32) {
+        let mut state = self.state.lock();
+        if identified {
+            state.controller.on_session(clock::now(), id, SessionEvent::Closed);
+        }
+        state.in_flight -= in_flight;
+        let slot = &mut state.slots[id.slot as usize];
+        slot.session = None;
+        slot.generation = slot.generation.wrapping_add(1);
+        state.free.push(id.slot);
+        state.push();
+    }
+
+    /// Judges a call that was read after its bytes had waited for `waited`; `excess` says that its
+    /// session has more calls outstanding than any may.
+    pub(super) fn arrive(
+        &self,
+        id: SessionId,
+        frame: &wire::Request,
+        router: &Router,
+        waited: Duration,
+        excess: bool,
+    ) -> Entry {
+        let class = router.class(frame.claims.method);
+        let mut state = self.state.lock();
+        let now = clock::now();
+        let age = self.queue.age(now);
+        state.socket_wait = state.socket_wait.max(waited);
+        state.in_flight += 1;
+
+        let mut arrival = Arrival::new(id);
+        arrival.class = class;
+        arrival.priority = frame.claims.priority;
+        arrival.tenant = frame.claims.tenant;
+        arrival.droppable = frame.claims.droppable;
+        arrival.attempt = frame.claims.attempt;
+        arrival.demand = frame.demand;
+        arrival.window_ack = frame.window_ack;
+        arrival.queue_delay = waited + age;
+        let verdict = state.controller.on_arrival(now, &arrival);
+        let predicted = state.predictor.wait(self.queue.len(), age);
+        let context = self.context(frame, &state.predictor, now).with_class(class);
+        let draining = state.draining;
+        drop(state);
+
+        context.charge(waited);
+        let entry = match verdict {
+            Verdict::Refuse(refusal) => Err(refusal),
+            Verdict::Admit if excess => {
+                Err(Refusal::at_entry(RefusalReason::WindowExceeded, arrival.queue_delay))
+            }
+            Verdict::Admit if draining => {
+                let refusal = Refusal::at_entry(RefusalReason::Overload, Duration::ZERO);
+                Err(refusal)
+            }
+            Verdict::Admit => {
+                context.admit(Stage::RUN_QUEUE, now, predicted).map_err(|rejected| Refusal {
+                    reason: RefusalReason::Overload,
+                    rejected: rejected.with_retry_after(predicted),
+                })
+            }
+        };
+        let context = Context::new(context);
+        match entry {
+            Ok(()) => Entry::Admitted(context),
+            Err(refusal) => Entry::Refused(context, refusal),
+        }
+    }
+
+    /// The request context of a frame, with the budget that the server itself gives.
+    fn context(
+        &self,
+        frame: &wire::Request,
+        predictor: &queue::RunQueue,
+        now: Instant,
+    ) -> request::Context {
+        let context = request::Context::new(frame.claims, now);
+        match self.budget {
+            Budget::Off => context,
+            Budget::Fixed(budget) => context.with_budget_at_most(budget),
+            Budget::Auto => {
+                let after = predictor.service_p99() + self.rtt;
+                let budget = self.slo.saturating_sub(after).max(self.slo / BUDGET_FLOOR);
+                // A deadline must leave room for the service and the way back, which come after the wait.
+                let after = predictor.service_mean() + self.rtt / 2;
+                let deadline = frame.claims.deadline.map(|left| left.saturating_sub(after));
+                context.with_budget_at_most(deadline.map_or(budget, |left| left.min(budget)))
+            }
+        }
+    }
+
+    /// A request has left the run queue: the last look at whether it is still worth running.
+    pub(super) fn dequeue(&self, now: Instant, context: &Context) -> Result<(), Rejected> {
+        context.admit(Stage::RUN_QUEUE, now, Duration::ZERO)?;
+        let claims = context.claims();
+        let mut dequeue = Dequeue::new(SessionId { slot: 0, generation: 0 }, context.charged());
+        dequeue.class = context.class();
+        dequeue.droppable = claims.droppable;
+        let mut state = self.state.lock();
+        match state.controller.on_dequeue(clock::now(), &dequeue) {
+            Verdict::Admit => Ok(()),
+            Verdict::Refuse(refusal) => Err(refusal.rejected),
+        }
+    }
+
+    /// A handler ran; gives its service time.
+    pub(super) fn served(&self, started: Instant, ended: Instant) -> Duration {
+        let service = ended.since(started);
+        self.state.lock().predictor.on_service(service);
+        service
+    }
+
+    /// The client told its demand without a call.
+    pub(super) fn tell_demand(&self, id: SessionId, demand: u32, window_ack: u32) {
+        let mut state = self.state.lock();
+        let event = SessionEvent::Demand { demand, window_ack };
+        state.controller.on_session(clock::now(), id, event);
+        state.push();
+    }
+
+    /// Terminal replies are about to leave in one write: reports them, and says what it shall tell.
+    pub(super) fn complete(&self, id: SessionId, replies: &[Reply]) -> News {
+        let mut state = self.state.lock();
+        let now = clock::now();
+        let queue_delay = state.signal(now, self.queue.age(now));
+        for reply in replies {
+            let mut completion = Completion::new(id, reply.outcome(), reply.context.arrived());
+            completion.class = reply.context.class();
+            completion.droppable = reply.context.claims().droppable;
+            completion.queue_delay = reply.context.charged();
+            completion.in_budget = reply.in_budget(now);
+            state.controller.on_completion(now, &completion);
+        }
+        state.in_flight -= replies.len() as u32;
+        let feedback = state.controller.feedback(now, id);
+        state.push();
+        News { feedback, queue_delay }
+    }
+
+    /// Lets the controller's timer fire if it is due; gives when to look again.
+    pub(super) fn tick(&self) -> Option<Instant> {
+        let mut state = self.state.lock();
+        let now = clock::now();
+        if state.controller.poll_timeout().is_some_and(|at| at <= now) {
+            state.signal(now, self.queue.age(now));
+            state.controller.handle_timeout(now);
+            state.push();
+        }
+        state.controller.poll_timeout()
+    }
+
+    /// Wakes all connections whose deadlines have passed.
+    pub(super) fn sweep(&self) {
+        let now = clock::now();
+        for session in self.sessions() {
+            session.sweep(now);
+        }
+    }
+
+    /// Lets no session and no call in any more, and asks all clients to leave.
+    pub(super) fn drain(&self) {
+        self.state.lock().draining = true;
+        self.sessions().iter().for_each(|session| session.leave());
+    }
+
+    /// Requests in the server.
+    pub(super) fn in_flight(&self) -> u32 {
+        self.state.lock().in_flight
+    }
+
+    /// Open sessions.
+    pub(super) fn session_count(&self) -> usize {
+        let state = self.state.lock();
+        state.slots.len() - state.free.len()
+    }
+
+    /// The controller's state worth watching.
+    pub(super) fn metrics(&self) -> Metrics {
+        self.state.lock().controller.metrics()
+    }
+
+    /// Age of the oldest runnable request.
+    pub(super) fn queue_age(&self) -> Duration {
+        self.queue.age(clock::now())
+    }
+
+    fn sessions(&self) -> Vec<Arc<Session>> {
+        let state = self.state.lock();
+        state.slots.iter().filter_map(|slot| slot.session.clone()).collect()
+    }
+}
+
+impl State {
+    /// Tells the controller the queueing delay: the longest wait to be read plus the age of the oldest
+    /// runnable request.
+    fn signal(&mut self, now: Instant, age: Duration) -> Duration {
+        let delay = std::mem::take(&mut self.socket_wait) + age;
+        self.controller.on_signal(now, Signal::QueueDelay(delay));
+        delay
+    }
+
+    /// Hands out everything that the controller wants clients to be told.
+    fn push(&mut self) {
+        let now = clock::now();
+        while let Some((id, feedback)) = self.controller.poll_push(now) {
+            let slot = &self.slots[id.slot as usize];
+            if let Some(session) = &slot.session
+                && slot.generation == id.generation
+            {
+                session.push(feedback);
+            }
+        }
+    }
+}

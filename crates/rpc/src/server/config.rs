@@ -1,0 +1,200 @@
+//! What can be set about a server.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use seawall_control::admission;
+use seawall_control::config::{ConfigError, duration};
+use serde::{Deserialize, Serialize};
+
+use crate::trust::Trust;
+
+/// A server: where it listens, whom it believes, how it admits, and what it bounds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServerConfig {
+    /// Where to listen. Default `127.0.0.1:7117`: loopback only, until told otherwise.
+    pub listen: SocketAddr,
+    /// Latency, client to client, that a reply must meet to count as good. Default 2ms. Delays that are
+    /// not set follow from it.
+    #[serde(with = "duration")]
+    pub slo: Duration,
+    /// Network round trip to the clients. Default 100us, about loopback's.
+    #[serde(with = "duration")]
+    pub rtt: Duration,
+    /// How requests are admitted.
+    pub admission: admission::Config,
+    /// How long an admitted request may wait in the run queue.
+    pub budget: Budget,
+    /// Threads, and what they do.
+    pub threads: Threads,
+    /// Bounds on what peers can make the server hold.
+    pub limits: Limits,
+    /// What of the senders' claims is believed.
+    pub trust: Trust,
+    /// TLS, if the listener speaks it.
+    pub tls: Option<TlsConfig>,
+    /// Ask the kernel when bytes arrived, so that a wait before reading counts as queueing delay.
+    /// Default true; costs about 0.1 µs a read. Not available under TLS.
+    pub receive_timestamps: bool,
+    /// Seed of the algorithm's random choices. Default 0: drawn from the clock at the start.
+    pub seed: u64,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 7117)),
+            slo: Duration::from_millis(2),
+            rtt: Duration::from_micros(100),
+            admission: admission::Config::default(),
+            budget: Budget::default(),
+            threads: Threads::default(),
+            limits: Limits::default(),
+            trust: Trust::default(),
+            tls: None,
+            receive_timestamps: true,
+            seed: 0,
+        }
+    }
+}
+
+/// How long an admitted request may wait in the run queue before it is refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Budget {
+    /// What the SLO leaves after the network and the 99th percentile of measured service times
+    /// (Protego §4.2); no budget under the algorithm `none`. The default.
+    #[default]
+    Auto,
+    /// As long as it takes.
+    Off,
+    /// This long.
+    Fixed(#[serde(with = "duration")] Duration),
+}
+
+/// Threads of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Threads {
+    /// Threads that run handlers. Default 0: one for each core that the process may use.
+    pub workers: usize,
+    /// Threads that only read and write. Default 0: none of their own with one worker, which then
+    /// reads between handlers; else one for every eight workers.
+    pub dispatchers: usize,
+    /// A worker that also reads and writes turns to that after this long. Default 50us; a handler that
+    /// runs longer is not interrupted.
+    #[serde(with = "duration")]
+    pub slice: Duration,
+}
+
+impl Default for Threads {
+    fn default() -> Self {
+        Self { workers: 0, dispatchers: 0, slice: Duration::from_micros(50) }
+    }
+}
+
+/// Bounds: every queue and wait that a peer can fill has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Open sessions. Default 16384. More are closed at once.
+    pub sessions: u32,
+    /// Largest body of a frame, in bytes. Default 1 MiB.
+    pub body_bytes: u32,
+    /// Calls that one session may have outstanding, whatever its window. Default 1024.
+    pub outstanding: u32,
+    /// Calls beyond its window, or beyond `outstanding`, after which a session is closed. Default 1000.
+    pub violations: u32,
+    /// Bytes that may wait for a client that does not read. Default 4 MiB; reading from it stops at half.
+    pub unread_bytes: usize,
+    /// How long a new connection may take until its hello is complete. Default 5s.
+    #[serde(with = "duration")]
+    pub hello_timeout: Duration,
+    /// How long a frame may take from its first byte to its last. Default 10s.
+    #[serde(with = "duration")]
+    pub frame_timeout: Duration,
+    /// How long a client may take to read something of what waits for it. Default 10s.
+    #[serde(with = "duration")]
+    pub write_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            sessions: 16_384,
+            body_bytes: 1 << 20,
+            outstanding: 1024,
+            violations: 1000,
+            unread_bytes: 4 << 20,
+            hello_timeout: Duration::from_secs(5),
+            frame_timeout: Duration::from_secs(10),
+            write_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Certificate and key of a listener, PEM files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsConfig {
+    /// The server's certificate chain.
+    pub certificate: PathBuf,
+    /// The server's private key.
+    pub key: PathBuf,
+    /// Authorities of client certificates: with it, clients must show one (mutual TLS).
+    #[serde(default)]
+    pub client_authorities: Option<PathBuf>,
+}
+
+impl ServerConfig {
+    /// Checks all ranges.
+    ///
+    /// # Errors
+    ///
+    /// Names the first field that is out of range, and what is allowed.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        self.admission.build()?;
+        let at_least = |field, value: Duration, least: Duration| {
+            if value >= least {
+                return Ok(());
+            }
+            let (value, least) = (duration::format(value), duration::format(least));
+            let problem = format!("{value} is out of range; allowed is {least} or more");
+            Err(ConfigError::new(field, problem))
+        };
+        at_least("slo", self.slo, Duration::from_micros(1))?;
+        at_least("rtt", self.rtt, Duration::from_nanos(1))?;
+        at_least("threads.slice", self.threads.slice, Duration::from_nanos(1))?;
+        let ms = Duration::from_millis(1);
+        at_least("limits.hello_timeout", self.limits.hello_timeout, ms)?;
+        at_least("limits.frame_timeout", self.limits.frame_timeout, ms)?;
+        at_least("limits.write_timeout", self.limits.write_timeout, ms)?;
+        ConfigError::check_range("threads.workers", self.threads.workers, 0..=1024)?;
+        ConfigError::check_range("threads.dispatchers", self.threads.dispatchers, 0..=1024)?;
+        ConfigError::check_range("limits.sessions", self.limits.sessions, 1..=1 << 24)?;
+        ConfigError::check_range("limits.body_bytes", self.limits.body_bytes, 1..=1 << 30)?;
+        ConfigError::check_range("limits.outstanding", self.limits.outstanding, 1..=1 << 24)?;
+        ConfigError::check_range("limits.violations", self.limits.violations, 1..=u32::MAX)?;
+        ConfigError::check_range("limits.unread_bytes", self.limits.unread_bytes, 4096..=1 << 32)?;
+        self.trust.validate()
+    }
+
+    /// Threads that run handlers.
+    pub fn workers(&self) -> usize {
+        match self.threads.workers {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            workers => workers,
+        }
+    }
+
+    /// Threads that only read and write; zero when workers do it between handlers.
+    pub fn dispatchers(&self) -> usize {
+        match (self.threads.dispatchers, self.workers()) {
+            (0, 1) => 0,
+            (0, workers) => workers.div_ceil(8),
+            (dispatchers, _) => dispatchers,
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! One connection: reads frames, lets admission judge them, and writes replies in as few writes as it can.
+//!
+//! One driver does both directions, in turns: read what there is, then answer what is ready. All replies
+//! that are ready at once leave in one write and carry one window (Breakwater's lazy distribution).
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+use async_task::Task;
+use bytes::Bytes;
+use seawall_control::Instant;
+use seawall_control::controller::RefusalReason;
+use seawall_control::request::Rejected;
+use seawall_control::wire::{self, RequestOp, ResponseOp};
+
+use super::Shared;
+use super::admission::Entry;
+use super::close::CloseReason;
+use super::context::Context;
+use super::job::{Call, End, Reply};
+use super::session::Session;
+use super::stats::add;
+use crate::clock;
+use crate::net::{FrameBytes, FrameReader, OutBuffer, Stream, Written};
+use crate::trust::Peer;
+
+/// Reads that one turn takes before it answers: a connection with much to say waits for its next turn.
+const READS_PER_TURN: usize = 4;
+
+/// How long a closing connection may take to read why it is closed.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// Bytes that one read takes. The buffer is the thread's, not the connection's.
+const READ_BYTES: usize = 64 << 10;
+
+thread_local! {
+    static READ_BUFFER: std::cell::RefCell<Vec<u8>> =
+        std::cell::RefCell::new(vec![0; READ_BYTES]);
+}
+
+/// Drives one connection until it ends, and gives the reason.
+pub(super) async fn drive(stream: Stream, certificate: Vec<String>, shared: Arc<Shared>) {
+    let Some(session) = shared.admission.open() else {
+        return Connection::farewell(stream, &CloseReason::Full, &shared).await;
+    };
+    let mut connection = Connection::new(session, certificate, shared.clone(), stream);
+    let reason = poll_fn(|cx| connection.poll(cx)).await;
+    connection.close();
+    let peer = connection.peer.as_ref().map_or("", |peer| peer.name.as_str());
+    let outstanding = connection.in_flight;
+    if reason.is_worth_telling() {
+        tracing::warn!(%reason, peer, outstanding, "closing a connection");
+        Connection::farewell(connection.stream, &reason, &shared).await;
+    } else {
+        tracing::debug!(%reason, peer, outstanding, "connection closed");
+        shared.counters.closed(&reason);
+    }
+}
+
+struct Connection {
+    stream: Stream,
+    shared: Arc<Shared>,
+    session: Arc<Session>,
+    certificate: Vec<String>,
+    /// Who the client is; nobody until its hello.
+    peer: Option<Peer>,
+    reader: FrameReader,
+    out: OutBuffer,
+    /// Replies that are ready to leave.
+    replies: Vec<Reply>,
+    /// An empty vector to swap with the mailbox's.
+    spare: Vec<Reply>,
+    /// Calls on the run queue or in a handler. Dropping one cancels it.
+    calls: HashMap<u64, Task<(), Context>>,
+    in_flight: u32,
+    violations: u32,
+    opened: Instant,
+    frame_since: Option<Instant>,
+    write_since: Option<Instant>,
+    /// The client said goodbye.
+    client_leaves: bool,
+    /// The client was told to leave.
+    told_to_leave: bool,
+}
+
+impl Connection {
+    fn new(
+        session: Arc<Session>,
+        certificate: Vec<String>,
+        shared: Arc<Shared>,
+        stream: Stream,
+    ) -> Self {
+        Self {
+            stream,
+            session,
+            certificate,
+            peer: None,
+            reader: FrameReader::default(),
+            out: OutBuffer::default(),
+            replies: Vec::new(),
+            spare: Vec::new(),
+            calls: HashMap::new(),
+            in_flight: 0,
+            violations: 0,
+            opened: clock::now(),
+            frame_since: None,
+            write_since: None,
+            client_leaves: false,
+            told_to_leave: false,
+            shared,
+        }
+    }
+
+    /// One turn: read, answer, write.
+    fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<CloseReason> {
+        self.session.register(cx.waker());
+        match self.turn(cx) {
+            Ok(ControlFlow::Continue(())) => Poll::Pending,
+            Ok(ControlFlow::Break(reason)) | Err(reason) => Poll::Ready(reason),
+        }
+    }
+
+    fn turn(&mut self, cx: &mut TaskContext<'_>) -> Result<ControlFlow<CloseReason>, CloseReason> {
+        let mut unread = true; // until a read finds nothing
+        for _ in 0..READS_PER_TURN {
+            if !self.may_read() {
+                break;
+            }
+            unread = self.read(cx)?;
+            if !unread {
+                break;
+            }
+        }
+        self.answer();
+        self.write(cx)?;
+        if unread && self.may_read() {
+            cx.waker().wake_by_ref();
+        }
+        if self.session.is_leaving() && !self.told_to_leave {
+            self.told_to_leave = true;
+            self.goaway(&CloseReason::Shutdown.to_string());
+            self.write(cx)?;
+        }
+        if self.client_leaves && self.in_flight == 0 && self.out.is_empty() {
+            return Ok(ControlFlow::Break(CloseReason::Left));
+        }
+        self.check_deadlines(clock::now())?;
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// A client that does not read what it asked for is not read from either.
+    fn may_read(&self) -> bool {
+        !self.client_leaves && self.out.len() < self.shared.config.limits.unread_bytes / 2
+    }
+
+    /// Reads once; true if there was something.
+    fn read(&mut self, cx: &mut TaskContext<'_>) -> Result<bool, CloseReason> {
+        READ_BUFFER.with_borrow_mut(|buffer| {
+            let Poll::Ready(read) = self.stream.poll_read(cx, buffer)? else { return Ok(false) };
+            if read.len == 0 {
+                let left = self.in_flight == 0 && !self.reader.is_waiting();
+                return Err(if left { CloseReason::Left } else { CloseReason::Gone });
+            }
+            add(&self.shared.counters.bytes_received, read.len as u64);
+            let body_max = self.shared.config.limits.body_bytes;
+            let mut reader = std::mem::take(&mut self.reader);
+            let fed = reader.feed(&buffer[..read.len], body_max, |frame, bytes| {
+                self.frame(&frame, &bytes, read.waited)
+            });
+            self.reader = reader;
+            fed?;
+            self.frame_since = if self.reader.is_waiting() {
+                self.frame_since.or(Some(clock::now()))
+            } else {
+                None
+            };
+            Ok(true)
+        })
+    }
+
+    fn frame(
+        &mut self,
+        frame: &wire::Request,
+        bytes: &FrameBytes<'_>,
+        waited: Duration,
+    ) -> Result<(), CloseReason> {
+        match (frame.op, &self.peer) {
+            (RequestOp::Hello, None) => self.hello(bytes.as_slice()),
+            (RequestOp::Hello, Some(_)) => Err(CloseReason::Unexpected("a second hello")),
+            (_, None) => Err(CloseReason::Unexpected("the first frame was not a hello")),
+            (RequestOp::Call, Some(_)) => self.call(*frame, bytes, waited),
+            (RequestOp::Demand, Some(_)) => {
+                let admission = &self.shared.admission;
+                admission.tell_demand(self.session.id, frame.demand, frame.window_ack);
+                Ok(())
+            }
+            (RequestOp::Cancel, Some(_)) => {
+                self.calls.remove(&frame.claims.id);
+                Ok(())
+            }
+            (RequestOp::Goodbye, Some(_)) => {
+                self.client_leaves = true;
+                Ok(())
+            }
+        }
+    }
+
+    fn hello(&mut self, bytes: &[u8]) -> Result<(), CloseReason> {
+        let hello = wire::Hello::decode(&bytes[wire::HEADER_LEN..])?;
+        let trust = &self.shared.config.trust;
+        let peer = trust.identify(hello.token.as_deref(), &self.certificate);
+        let peer = peer.ok_or(CloseReason::Unidentified)?;
+        tracing::debug!(client = hello.name, peer = peer.name, "session opened");
+        self.shared.admission.identify(self.session.id, peer.identity);
+        self.peer = Some(peer);
+        let body = Bytes::from(self.shared.settings().encode());
+        self.send(wire::Response::new(ResponseOp::Settings), body);
+        Ok(())
+    }
+
+    fn call(
+        &mut self,
+        mut frame: wire::Request,
+        bytes: &FrameBytes<'_>,
+        waited: Duration,
+    ) -> Result<(), CloseReason> {
+        let counters = &self.shared.clone().counters;
+        let layout = frame.layout(bytes.as_slice())?;
+        if self.calls.contains_key(&frame.claims.id) {
+            return Err(CloseReason::Unexpected("a call whose id is already in use"));
+        }
+        let peer = self.peer.as_ref().expect("calls come after the hello");
+        let struck_out = peer.strike_out(&mut frame.claims);
+        add(&counters.privilege_violations, u64::from(struck_out));
+        add(&counters.requests, 1);
+        self.in_flight += 1;
+
+        let excess = self.in_flight > self.shared.config.limits.outstanding;
+        let admission = &self.shared.admission;
+        match admission.arrive(self.session.id, &frame, &self.shared.router, waited, excess) {
+            Entry::Admitted(context) => {
+                let payload = bytes.slice(layout.payload);
+                let call = Call::new(context, self.session.clone());
+                let (job, task) =
+                    self.shared.router.job(call, payload, admission, &self.shared.queue);
+                self.calls.insert(frame.claims.id, task);
+                job.schedule();
+                Ok(())
+            }
+            Entry::Refused(context, refusal) => {
+                self.refuse(context, refusal.rejected);
+                if refusal.reason != RefusalReason::WindowExceeded {
+                    return Ok(());
+                }
+                add(&counters.window_violations, 1);
+                self.violations += 1;
+                if self.violations > self.shared.config.limits.violations {
+                    return Err(CloseReason::Violations);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn refuse(&mut self, context: Context, rejected: Rejected) {
+        let end = End::Rejected(rejected);
+        self.replies.push(Reply { context, end, service: Duration::ZERO });
+    }
+
+    /// Turns all replies that are ready into frames that carry the same news.
+    fn answer(&mut self) {
+        let push = self.session.collect(&mut self.spare);
+        self.replies.append(&mut self.spare);
+        if self.replies.is_empty() {
+            if let Some(feedback) = push {
+                let mut frame = wire::Response::new(ResponseOp::Credit);
+                frame.feedback = feedback;
+                frame.queue_delay = self.shared.admission.queue_age();
+                add(&self.shared.counters.credit_messages, 1);
+                self.send(frame, Bytes::new());
+            }
+            return;
+        }
+        let news = self.shared.admission.complete(self.session.id, &self.replies);
+        self.in_flight -= self.replies.len() as u32;
+        let mut replies = std::mem::take(&mut self.replies);
+        for reply in replies.drain(..) {
+            self.shared.counters.ended(&reply);
+            self.calls.remove(&reply.context.claims().id);
+            let (mut frame, body) = reply.frame();
+            frame.feedback = news.feedback;
+            frame.queue_delay = news.queue_delay;
+            self.send(frame, body);
+        }
+        self.replies = replies;
+    }
+
+    fn send(&mut self, mut frame: wire::Response, body: Bytes) {
+        frame.body_len = body.len() as u32;
+        self.out.push(&frame.encode(), body);
+    }
+
+    fn goaway(&mut self, reason: &str) {
+        let body = Bytes::copy_from_slice(reason.as_bytes());
+        self.send(wire::Response::new(ResponseOp::Goaway), body);
+    }
+
+    fn write(&mut self, cx: &mut TaskContext<'_>) -> Result<(), CloseReason> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        let mut written = Written::default();
+        let flushed = self.out.poll_flush(&mut self.stream, cx, &mut written);
+        add(&self.shared.counters.bytes_sent, written.bytes);
+        add(&self.shared.counters.writes, written.writes);
+        match flushed {
+            Poll::Ready(flushed) => {
+                flushed?;
+                self.write_since = None;
+            }
+            Poll::Pending if written.bytes > 0 => self.write_since = Some(clock::now()),
+            Poll::Pending => self.write_since = self.write_since.or(Some(clock::now())),
+        }
+        if self.out.len() > self.shared.config.limits.unread_bytes {
+            return Err(CloseReason::NotReading);
+        }
+        Ok(())
+    }
+
+    /// Ends the connection if the peer took too long, else tells the sweeper when to look again.
+    fn check_deadlines(&mut self, now: Instant) -> Result<(), CloseReason> {
+        let limits = &self.shared.config.limits;
+        let hello = self.peer.is_none().then_some(self.opened + limits.hello_timeout);
+        let frame = self.frame_since.map(|since| since + limits.frame_timeout);
+        let write = self.write_since.map(|since| since + limits.write_timeout);
+        let passed = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
+        if passed(hello) {
+            return Err(CloseReason::HelloTimeout);
+        }
+        if passed(frame) {
+            return Err(CloseReason::FrameTimeout);
+        }
+        if passed(write) {
+            return Err(CloseReason::NotReading);
+        }
+        let next = [hello, frame, write].into_iter().flatten().min();
+        self.session.set_deadline(next.unwrap_or(Instant::NEVER));
+        Ok(())
+    }
+
+    /// Cancels what is left and gives everything back.
+    fn close(&mut self) {
+        let identified = self.peer.is_some();
+        self.shared.admission.close(self.session.id, identified, self.in_flight);
+        add(&self.shared.counters.cancellations, u64::from(self.in_flight));
+        self.calls.clear();
+    }
+
+    /// Tells the peer why it is disconnected, if it reads it soon.
+    async fn farewell(mut stream: Stream, reason: &CloseReason, shared: &Shared) {
+        shared.counters.closed(reason);
+        let mut out = OutBuffer::default();
+        let body = Bytes::from(reason.to_string());
+        let mut frame = wire::Response::new(ResponseOp::Goaway);
+        frame.body_len = body.len() as u32;
+        out.push(&frame.encode(), body);
+        let say = poll_fn(|cx| {
+            std::task::ready!(out.poll_flush(&mut stream, cx, &mut Written::default()))?;
+            std::task::ready!(stream.poll_shutdown(cx))?;
+            // Reading what is still on its way keeps the kernel from resetting the connection before
+            // the peer has read the reason.
+            let mut ignored = [0; 4096];
+            while std::task::ready!(stream.poll_read(cx, &mut ignored))?.len > 0 {}
+            Poll::Ready(std::io::Result::Ok(()))
+        });
+        let _ = tokio::time::timeout(FAREWELL, say).await;
+    }
+}

@@ -1,0 +1,158 @@
+//! Clients of other protocols, which know nothing of credits.
+//!
+//! Their requests pass the same admission, wait in the same run queue and run on the same workers. While
+//! the pool has room they are let in; once it has none they get their share of it, and entry AQM and the
+//! run queue's budget bound their wait like everybody's.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+
+use async_task::{Builder, Task};
+use bytes::Bytes;
+use seawall_control::request::{Claims, Identity};
+use seawall_control::wire;
+use tokio::runtime::Handle;
+
+use super::Shared;
+use super::admission::Entry;
+use super::context::Context;
+use super::job::{Call, End, Reply, serve};
+use super::session::Session;
+use super::stats::add;
+use crate::status::Status;
+
+/// Opens sessions for guests of one server.
+#[derive(Clone, Debug)]
+pub struct Guests {
+    shared: Arc<Shared>,
+    reactors: Vec<Handle>,
+}
+
+/// The session of one guest. Dropping it cancels its calls.
+#[derive(Debug)]
+pub struct Guest {
+    shared: Arc<Shared>,
+    session: Arc<Session>,
+    calls: std::collections::HashMap<u64, Task<(), Context>>,
+    refused: Vec<Reply>,
+    collected: Vec<Reply>,
+    in_flight: u32,
+}
+
+/// How a guest's call ended.
+#[derive(Debug)]
+pub struct GuestReply {
+    /// Number of the call.
+    pub id: u64,
+    /// Its result; `None` when it was cancelled.
+    pub result: Option<Result<Bytes, Status>>,
+}
+
+impl Guests {
+    pub(super) fn new(shared: Arc<Shared>, reactors: Vec<Handle>) -> Self {
+        Self { shared, reactors }
+    }
+
+    /// Where to run the connections of guests: the threads that read and write for the server.
+    pub fn reactors(&self) -> &[Handle] {
+        &self.reactors
+    }
+
+    /// Waits until the server stops.
+    pub async fn stopped(&self) {
+        self.shared.stop.wait().await;
+    }
+
+    /// Opens a session; `None` when the server has no room for another, or is about to stop.
+    pub fn open(&self) -> Option<Guest> {
+        let session = self.shared.admission.open()?;
+        let identity = Identity { speaks_credits: false, ..Identity::default() };
+        self.shared.admission.identify(session.id, identity);
+        Some(Guest {
+            shared: self.shared.clone(),
+            session,
+            calls: std::collections::HashMap::new(),
+            refused: Vec::new(),
+            collected: Vec::new(),
+            in_flight: 0,
+        })
+    }
+}
+
+impl Guest {
+    /// Submits a call; `handler` runs on the server's workers if it is admitted. Either way
+    /// [`poll_replies`](Self::poll_replies) gives its one reply.
+    ///
+    /// `id` must not be in use.
+    pub fn submit<H, Fut>(&mut self, id: u64, handler: H)
+    where
+        H: FnOnce(Context) -> Fut,
+        Fut: Future<Output = Result<Bytes, Status>> + Send + 'static,
+    {
+        add(&self.shared.counters.requests, 1);
+        self.in_flight += 1;
+        let mut frame = wire::Request::new(wire::RequestOp::Call);
+        frame.claims = Claims { id, ..Claims::default() };
+        let shared = &self.shared;
+        let excess = self.in_flight > shared.config.limits.outstanding;
+        let waited = std::time::Duration::ZERO;
+        match shared.admission.arrive(self.session.id, &frame, &shared.router, waited, excess) {
+            Entry::Admitted(context) => {
+                let call = Call::new(context.clone(), self.session.clone());
+                let serving = serve(call, shared.admission.clone(), handler(context.clone()));
+                let (job, task) = Builder::new()
+                    .metadata(context)
+                    .spawn(move |_| serving, shared.queue.scheduler());
+                self.calls.insert(id, task);
+                job.schedule();
+            }
+            Entry::Refused(context, refusal) => self.refused.push(Reply {
+                context,
+                end: End::Rejected(refusal.rejected),
+                service: std::time::Duration::ZERO,
+            }),
+        }
+    }
+
+    /// Calls that have no reply yet.
+    pub fn outstanding(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// Takes all replies that are ready, in the order in which they became so; pending if there are none.
+    pub fn poll_replies(
+        &mut self,
+        cx: &mut TaskContext<'_>,
+        replies: &mut Vec<GuestReply>,
+    ) -> Poll<()> {
+        self.session.register(cx.waker());
+        let _no_credits = self.session.collect(&mut self.collected);
+        self.collected.append(&mut self.refused);
+        if self.collected.is_empty() {
+            return Poll::Pending;
+        }
+        self.shared.admission.complete(self.session.id, &self.collected);
+        self.in_flight -= self.collected.len() as u32;
+        for reply in self.collected.drain(..) {
+            self.shared.counters.ended(&reply);
+            let id = reply.context.claims().id;
+            self.calls.remove(&id);
+            let result = match reply.end {
+                End::Done(payload) => Some(Ok(payload)),
+                End::Failed { code, message } => Some(Err(Status::Error { code, message })),
+                End::Rejected(rejected) => Some(Err(Status::Rejected(rejected))),
+                End::Cancelled => None,
+            };
+            replies.push(GuestReply { id, result });
+        }
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.shared.admission.close(self.session.id, true, self.in_flight);
+        add(&self.shared.counters.cancellations, u64::from(self.in_flight));
+    }
+}

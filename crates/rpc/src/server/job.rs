@@ -1,0 +1,141 @@
+//! One call on the run queue, from its first poll to its one reply.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use seawall_control::Instant;
+use seawall_control::controller::Outcome;
+use seawall_control::request::{Rejected, Stage};
+use seawall_control::wire;
+
+use super::admission::Admission;
+use super::context::Context;
+use super::session::Session;
+use crate::clock;
+use crate::status::Status;
+
+/// A call that was admitted. However it ends, it is answered exactly once: dropping it says "cancelled".
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) context: Context,
+    session: Option<Arc<Session>>,
+}
+
+/// The terminal reply of one call.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) context: Context,
+    pub(super) end: End,
+    pub(super) service: Duration,
+}
+
+/// How a call ended.
+#[derive(Debug)]
+pub(super) enum End {
+    /// With a result.
+    Done(Bytes),
+    /// With the application's error.
+    Failed {
+        /// What went wrong.
+        code: u16,
+        /// In words.
+        message: String,
+    },
+    /// A stage refused it.
+    Rejected(Rejected),
+    /// Nobody wants it any more.
+    Cancelled,
+}
+
+impl Call {
+    pub(super) fn new(context: Context, session: Arc<Session>) -> Self {
+        Self { context, session: Some(session) }
+    }
+
+    fn end(mut self, end: End, service: Duration) {
+        if let Some(session) = self.session.take() {
+            session.reply(Reply { context: self.context.clone(), end, service });
+        }
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let Some(session) = self.session.take() else { return };
+        let end = if std::thread::panicking() {
+            let message = "the handler panicked".into();
+            End::Failed { code: Status::INTERNAL, message }
+        } else {
+            End::Cancelled
+        };
+        session.reply(Reply { context: self.context.clone(), end, service: Duration::ZERO });
+    }
+}
+
+/// Runs a handler, unless the call waited too long to be worth it.
+pub(super) async fn serve<H>(call: Call, admission: Arc<Admission>, handler: H)
+where
+    H: Future<Output = Result<Bytes, Status>>,
+{
+    // The first poll: the request has just left the run queue, and its wait there is charged.
+    let started = clock::now();
+    if let Err(rejected) = admission.dequeue(started, &call.context) {
+        return call.end(End::Rejected(rejected), Duration::ZERO);
+    }
+    let result = handler.await;
+    let service = admission.served(started, clock::now());
+    let end = match result {
+        Ok(payload) => End::Done(payload),
+        Err(Status::Rejected(rejected)) => End::Rejected(rejected),
+        Err(Status::Error { code, message }) => End::Failed { code, message },
+    };
+    call.end(end, service);
+}
+
+impl Reply {
+    /// What the controller is told.
+    pub(super) fn outcome(&self) -> Outcome {
+        match &self.end {
+            End::Done(_) | End::Failed { .. } => Outcome::Done,
+            End::Rejected(rejected) => Outcome::Refused(rejected.stage),
+            End::Cancelled => Outcome::Cancelled,
+        }
+    }
+
+    /// The frame, but for what is the same in all frames of one write.
+    pub(super) fn frame(self) -> (wire::Response, Bytes) {
+        let claims = self.context.claims();
+        let mut frame = wire::Response::new(wire::ResponseOp::Reply);
+        frame.id = claims.id;
+        frame.sent_at_ns = claims.sent_at_ns;
+        frame.service = self.service;
+        let body = match self.end {
+            End::Done(payload) => payload,
+            End::Failed { code, message } => {
+                frame.status = wire::Status::Error;
+                frame.stage = Stage::HANDLER;
+                Status::encode_error(code, &message)
+            }
+            End::Rejected(rejected) => {
+                frame.status = wire::Status::Rejected;
+                frame.stage = rejected.stage;
+                frame.predicted_delay = rejected.predicted_delay;
+                frame.retry_after = rejected.retry_after;
+                Bytes::new()
+            }
+            End::Cancelled => {
+                frame.status = wire::Status::Cancelled;
+                Bytes::new()
+            }
+        };
+        frame.body_len = body.len() as u32;
+        (frame, body)
+    }
+
+    /// True if the request met no more delay than it had left.
+    pub(super) fn in_budget(&self, now: Instant) -> bool {
+        !self.context.remaining(now).is_zero()
+    }
+}

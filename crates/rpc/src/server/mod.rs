@@ -1,0 +1,199 @@
+//! The server: its parts, its start and its end.
+
+mod admission;
+mod close;
+mod config;
+mod connection;
+mod context;
+mod guest;
+mod job;
+mod listener;
+mod router;
+mod run_queue;
+mod session;
+mod stats;
+mod threads;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use seawall_control::config::ConfigError;
+use seawall_control::request::Stage;
+use seawall_control::wire;
+use thiserror::Error;
+
+pub use config::{Budget, Limits, ServerConfig, Threads, TlsConfig};
+pub use context::Context;
+pub use guest::{Guest, GuestReply, Guests};
+pub use router::Router;
+pub use stats::Stats;
+
+use crate::clock;
+use crate::tls::{Acceptor, TlsError};
+use admission::Admission;
+use run_queue::RunQueue;
+use stats::Counters;
+use threads::Stop;
+
+/// How often connections are checked for deadlines that have passed.
+const SWEEP: Duration = Duration::from_millis(250);
+
+/// The controller's timer is looked at this often while it has nothing to do, and no more often than
+/// [`TICK`] while it has: tokio's timers are no finer, and completions drive it under load.
+const IDLE_TICK: Duration = Duration::from_millis(50);
+const TICK: Duration = Duration::from_millis(1);
+
+/// A server that runs on threads of its own. Dropping it stops it at once; [`shutdown`](Self::shutdown)
+/// answers first what it has accepted.
+#[derive(Debug)]
+pub struct Server {
+    shared: Arc<Shared>,
+    threads: Option<threads::Threads>,
+    address: SocketAddr,
+}
+
+/// Why a server did not start.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Certificates or keys cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The address cannot be listened at.
+    #[error("cannot listen at {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The system gives no more threads or descriptors.
+    #[error("cannot start threads: {0}")]
+    Threads(io::Error),
+}
+
+/// What all threads and connections of a server share.
+#[derive(Debug)]
+struct Shared {
+    config: ServerConfig,
+    algorithm: &'static str,
+    admission: Arc<Admission>,
+    queue: Arc<RunQueue>,
+    router: Router,
+    counters: Counters,
+    stop: Stop,
+}
+
+impl Server {
+    /// Starts a server for the methods of `router`.
+    ///
+    /// # Errors
+    ///
+    /// Names what is wrong with the configuration, the certificates or the address.
+    pub fn start(config: ServerConfig, router: Router) -> Result<Self, StartError> {
+        config.validate()?;
+        let algorithm = config.admission.build()?;
+        let acceptor = config.tls.as_ref().map(Acceptor::new).transpose()?;
+        let queue = Arc::new(RunQueue::default());
+        let shared = Arc::new(Shared {
+            algorithm: algorithm.name(),
+            admission: Arc::new(Admission::new(&config, algorithm, queue.clone())),
+            queue,
+            router,
+            counters: Counters::default(),
+            stop: Stop::default(),
+            config,
+        });
+        let threads = threads::Threads::start(&shared).map_err(StartError::Threads)?;
+        let mut server = Self { address: shared.config.listen, shared, threads: Some(threads) };
+        server.address = server.listen(acceptor)?;
+        server.keep_time();
+        tracing::info!(address = %server.address, algorithm = server.shared.algorithm, "listening");
+        Ok(server)
+    }
+
+    /// Where it listens: the configured address, with the port that the system chose if that was 0.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What happened so far.
+    pub fn stats(&self) -> Stats {
+        self.shared.counters.snapshot(&self.shared.admission)
+    }
+
+    /// A way into the same run queue for clients of another protocol, which know nothing of credits.
+    pub fn guests(&self) -> Guests {
+        let reactors = self.threads.as_ref().map(|threads| threads.reactors.clone());
+        Guests::new(self.shared.clone(), reactors.unwrap_or_default())
+    }
+
+    /// Stops: lets nothing new in, tells all clients to leave, and waits up to `grace` for what was
+    /// accepted to be answered and for the clients to go. What is left then is cancelled.
+    pub fn shutdown(self, grace: Duration) {
+        let until = clock::now() + grace;
+        self.shared.admission.drain();
+        while clock::now() < until && self.shared.admission.session_count() > 0 {
+            std::thread::sleep(TICK);
+        }
+        // Dropping the server stops its threads.
+    }
+
+    fn listen(&self, acceptor: Option<Acceptor>) -> Result<SocketAddr, StartError> {
+        let address = self.shared.config.listen;
+        let reactors = &self.threads.as_ref().expect("threads run until the server ends").reactors;
+        listener::start(self.shared.clone(), reactors, acceptor)
+            .map_err(|source| StartError::Listen { address, source })
+    }
+
+    /// Starts what has to happen now and then.
+    fn keep_time(&self) {
+        let reactor =
+            &self.threads.as_ref().expect("threads run until the server ends").reactors[0];
+        let shared = self.shared.clone();
+        reactor.spawn(async move {
+            loop {
+                let now = clock::now();
+                let next = shared.admission.tick().map_or(now + IDLE_TICK, |at| at.max(now + TICK));
+                tokio::time::sleep_until(clock::to_tokio(next.min(now + IDLE_TICK))).await;
+            }
+        });
+        let shared = self.shared.clone();
+        reactor.spawn(async move {
+            loop {
+                tokio::time::sleep(SWEEP).await;
+                shared.admission.sweep();
+            }
+        });
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shared.stop.stop();
+        if let Some(threads) = self.threads.take() {
+            threads.join();
+        }
+    }
+}
+
+impl Shared {
+    /// What a client must know.
+    fn settings(&self) -> wire::Settings {
+        let own =
+            [Stage::CLIENT, Stage::ADMISSION, Stage::SOCKET, Stage::RUN_QUEUE, Stage::HANDLER];
+        let name = |stage: Stage| (stage, stage.name().unwrap_or_default().to_owned());
+        wire::Settings {
+            algorithm: self.algorithm.to_owned(),
+            body_max: self.config.limits.body_bytes,
+            outstanding_max: self.config.limits.outstanding,
+            slo: self.config.slo,
+            stages: own.into_iter().map(name).collect(),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Which handler serves which method.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use async_task::{Builder, Task};
+use bytes::Bytes;
+use seawall_control::request::Class;
+
+use super::admission::Admission;
+use super::context::Context;
+use super::job::{Call, serve};
+use super::run_queue::{Job, RunQueue};
+use crate::status::Status;
+
+/// The methods of a service, by number.
+#[derive(Clone, Default)]
+pub struct Router {
+    methods: Vec<Option<Method>>,
+}
+
+#[derive(Clone)]
+struct Method {
+    name: &'static str,
+    class: Class,
+    handler: Arc<dyn Handler>,
+}
+
+impl Router {
+    /// A router without methods: every call is answered with an error.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Serves calls of `number` by `handler`, measured in the default class.
+    ///
+    /// ```
+    /// # use seawall_rpc::{Context, Router, Status};
+    /// # use bytes::Bytes;
+    /// async fn echo(_ctx: Context, payload: Bytes) -> Result<Bytes, Status> {
+    ///     Ok(payload)
+    /// }
+    /// let router = Router::new().method(1, "echo", echo);
+    /// ```
+    #[must_use]
+    pub fn method<F, Fut>(self, number: u16, name: &'static str, handler: F) -> Self
+    where
+        F: Fn(Context, Bytes) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Bytes, Status>> + Send + 'static,
+    {
+        self.method_in_class(number, name, Class::default(), handler)
+    }
+
+    /// Serves calls of `number` by `handler`, measured as `class`.
+    #[must_use]
+    pub fn method_in_class<F, Fut>(
+        mut self,
+        number: u16,
+        name: &'static str,
+        class: Class,
+        handler: F,
+    ) -> Self
+    where
+        F: Fn(Context, Bytes) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Bytes, Status>> + Send + 'static,
+    {
+        let index = usize::from(number);
+        if self.methods.len() <= index {
+            self.methods.resize(index + 1, None);
+        }
+        self.methods[index] = Some(Method { name, class, handler: Arc::new(handler) });
+        self
+    }
+
+    /// The class of a method; calls of unknown methods are in the default class.
+    pub(super) fn class(&self, number: u16) -> Class {
+        self.find(number).map_or(Class::default(), |method| method.class)
+    }
+
+    /// Makes a job of a call. A method that does not exist gets one that says so.
+    pub(super) fn job(
+        &self,
+        call: Call,
+        payload: Bytes,
+        admission: &Arc<Admission>,
+        queue: &Arc<RunQueue>,
+    ) -> (Job, Task<(), Context>) {
+        match self.find(call.context.claims().method) {
+            Some(method) => method.handler.job(call, payload, admission.clone(), queue),
+            None => unknown_method.job(call, payload, admission.clone(), queue),
+        }
+    }
+
+    fn find(&self, number: u16) -> Option<&Method> {
+        self.methods.get(usize::from(number))?.as_ref()
+    }
+}
+
+impl std::fmt::Debug for Router {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let methods = self.methods.iter().enumerate();
+        let names = methods.filter_map(|(number, method)| Some((number, method.as_ref()?.name)));
+        f.debug_map().entries(names).finish()
+    }
+}
+
+async fn unknown_method(ctx: Context, _payload: Bytes) -> Result<Bytes, Status> {
+    let method = ctx.claims().method;
+    Err(Status::error(Status::UNIMPLEMENTED, format!("method {method} does not exist")))
+}
+
+/// A handler whose future's type is known only where it is made into a job: one allocation a request.
+trait Handler: Send + Sync {
+    fn job(
+        &self,
+        call: Call,
+        payload: Bytes,
+        admission: Arc<Admission>,
+        queue: &Arc<RunQueue>,
+    ) -> (Job, Task<(), Context>);
+}
+
+impl<F, Fut> Handler for F
+where
+    F: Fn(Context, Bytes) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Bytes, Status>> + Send + 'static,
+{
+    fn job(
+        &self,
+        call: Call,
+        payload: Bytes,
+        admission: Arc<Admission>,
+        queue: &Arc<RunQueue>,
+    ) -> (Job, Task<(), Context>) {
+        let context = call.context.clone();
+        let handled = self(context.clone(), payload);
+        Builder::new()
+            .metadata(context)
+            .spawn(move |_| serve(call, admission, handled), queue.scheduler())
+    }
+}

@@ -1,0 +1,99 @@
+//! The run queue: every request that could run and does not, stamped since when.
+//!
+//! It is Seawall's own so that its delay can be measured: in a runtime's queue a request is invisible
+//! until its handler starts, which under overload is when it is too late.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use async_task::Runnable;
+use parking_lot::Mutex;
+use seawall_control::Instant;
+use seawall_control::delay::QueueAge;
+use seawall_control::lanes::Lanes;
+
+use super::context::Context;
+use crate::clock;
+
+/// A request that can run: one poll of its handler.
+pub(super) type Job = Runnable<Context>;
+
+/// Requests that can run, in order, those that may not be dropped ahead of the others.
+#[derive(Debug, Default)]
+pub(super) struct RunQueue {
+    jobs: Mutex<Jobs>,
+    age: QueueAge,
+    len: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Jobs {
+    lanes: Lanes<Job>,
+    idle: Vec<Waker>,
+}
+
+impl RunQueue {
+    /// Puts a job in, and wakes a worker if one sleeps.
+    pub(super) fn push(&self, job: Job) {
+        let droppable = job.metadata().claims().droppable;
+        let mut jobs = self.jobs.lock();
+        jobs.lanes.push(clock::now(), droppable, job);
+        self.publish(&jobs.lanes);
+        let worker = jobs.idle.pop();
+        drop(jobs);
+        if let Some(worker) = worker {
+            worker.wake();
+        }
+    }
+
+    /// Takes the next job, and since when it could run.
+    pub(super) fn pop(&self) -> Option<(Instant, Job)> {
+        if self.len.load(Relaxed) == 0 {
+            return None;
+        }
+        let mut jobs = self.jobs.lock();
+        let popped = jobs.lanes.pop();
+        self.publish(&jobs.lanes);
+        popped
+    }
+
+    /// Takes the next job, or arranges that `waker` is woken when there is one.
+    pub(super) fn poll_pop(&self, waker: &Waker) -> Poll<(Instant, Job)> {
+        let mut jobs = self.jobs.lock();
+        match jobs.lanes.pop() {
+            Some(popped) => {
+                self.publish(&jobs.lanes);
+                Poll::Ready(popped)
+            }
+            None => {
+                if !jobs.idle.iter().any(|known| known.will_wake(waker)) {
+                    jobs.idle.push(waker.clone());
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Age of the oldest job.
+    pub(super) fn age(&self, now: Instant) -> Duration {
+        self.age.age(now)
+    }
+
+    /// Jobs that wait.
+    pub(super) fn len(&self) -> usize {
+        self.len.load(Relaxed)
+    }
+
+    /// Where the scheduler of a handler puts it whenever it can run.
+    pub(super) fn scheduler(self: &Arc<Self>) -> impl Fn(Job) + Send + Sync + 'static {
+        let queue = self.clone();
+        move |job| queue.push(job)
+    }
+
+    fn publish(&self, lanes: &Lanes<Job>) {
+        self.age.set_oldest(lanes.oldest());
+        self.len.store(lanes.len(), Relaxed);
+    }
+}

@@ -1,0 +1,167 @@
+//! Counters of a server: one set, for the metrics endpoint, reports and tests alike.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use parking_lot::Mutex;
+use seawall_control::request::Stage;
+use seawall_measure::names;
+
+use super::admission::Admission;
+use super::close::CloseReason;
+use super::job::{End, Reply};
+
+/// What happened since the server started.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) requests: AtomicU64,
+    pub(super) completions: AtomicU64,
+    pub(super) failures: AtomicU64,
+    pub(super) cancellations: AtomicU64,
+    pub(super) window_violations: AtomicU64,
+    pub(super) privilege_violations: AtomicU64,
+    pub(super) accepted: AtomicU64,
+    pub(super) bytes_received: AtomicU64,
+    pub(super) bytes_sent: AtomicU64,
+    pub(super) writes: AtomicU64,
+    pub(super) credit_messages: AtomicU64,
+    pub(super) busy_nanos: AtomicU64,
+    refusals: Mutex<BTreeMap<Stage, u64>>,
+    closed: Mutex<BTreeMap<&'static str, u64>>,
+    protocol_errors: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+/// A snapshot of a server's counters and gauges.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Calls received, whatever became of them.
+    pub requests: u64,
+    /// Calls served with a result.
+    pub completions: u64,
+    /// Calls that ended in the application's error.
+    pub failures: u64,
+    /// Calls cancelled before they had a result.
+    pub cancellations: u64,
+    /// Calls refused, by stage.
+    pub refusals: BTreeMap<Stage, u64>,
+    /// Calls refused because their session had sent more than it may; also counted as refusals.
+    pub window_violations: u64,
+    /// Claims struck out because their sender had no right to them.
+    pub privilege_violations: u64,
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Connections closed, by reason.
+    pub closed: BTreeMap<&'static str, u64>,
+    /// Frames that break the protocol, by kind.
+    pub protocol_errors: BTreeMap<&'static str, u64>,
+    /// Bytes read.
+    pub bytes_received: u64,
+    /// Bytes written.
+    pub bytes_sent: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Messages that carried a window and no reply.
+    pub credit_messages: u64,
+    /// Sessions that are open.
+    pub sessions: u64,
+    /// Calls received and not yet answered.
+    pub outstanding: u64,
+    /// Time that workers spent in handlers, in nanoseconds.
+    pub busy_nanos: u64,
+    /// What the algorithm shows of itself.
+    pub controller: Vec<(&'static str, f64)>,
+}
+
+impl Stats {
+    /// All refusals together.
+    pub fn refused(&self) -> u64 {
+        self.refusals.values().sum()
+    }
+}
+
+/// Adds `n` to a counter.
+pub(super) fn add(counter: &AtomicU64, n: u64) {
+    counter.fetch_add(n, Relaxed);
+}
+
+impl Counters {
+    /// Counts a terminal reply by how it ended.
+    pub(super) fn ended(&self, reply: &Reply) {
+        match &reply.end {
+            End::Done(_) => add(&self.completions, 1),
+            End::Failed { .. } => add(&self.failures, 1),
+            End::Cancelled => add(&self.cancellations, 1),
+            End::Rejected(rejected) => {
+                *self.refusals.lock().entry(rejected.stage).or_default() += 1;
+            }
+        }
+    }
+
+    pub(super) fn closed(&self, reason: &CloseReason) {
+        *self.closed.lock().entry(reason.kind()).or_default() += 1;
+        if let CloseReason::Protocol(error) = reason {
+            *self.protocol_errors.lock().entry(error.kind()).or_default() += 1;
+        }
+    }
+
+    pub(super) fn snapshot(&self, admission: &Admission) -> Stats {
+        let read = |counter: &AtomicU64| counter.load(Relaxed);
+        Stats {
+            requests: read(&self.requests),
+            completions: read(&self.completions),
+            failures: read(&self.failures),
+            cancellations: read(&self.cancellations),
+            refusals: self.refusals.lock().clone(),
+            window_violations: read(&self.window_violations),
+            privilege_violations: read(&self.privilege_violations),
+            accepted: read(&self.accepted),
+            closed: self.closed.lock().clone(),
+            protocol_errors: self.protocol_errors.lock().clone(),
+            bytes_received: read(&self.bytes_received),
+            bytes_sent: read(&self.bytes_sent),
+            writes: read(&self.writes),
+            credit_messages: read(&self.credit_messages),
+            sessions: admission.session_count() as u64,
+            outstanding: u64::from(admission.in_flight()),
+            busy_nanos: read(&self.busy_nanos),
+            controller: admission.metrics().iter().collect(),
+        }
+    }
+}
+
+impl Stats {
+    /// Hands everything to the recorder that the process has installed for the `metrics` facade.
+    pub fn publish(&self) {
+        let count = |metric: names::Metric, value: u64| {
+            metrics::counter!(metric.name).absolute(value);
+        };
+        count(names::REQUESTS, self.requests);
+        count(names::COMPLETIONS, self.completions);
+        count(names::FAILURES, self.failures);
+        count(names::CANCELLATIONS, self.cancellations);
+        count(names::WINDOW_VIOLATIONS, self.window_violations);
+        count(names::PRIVILEGE_VIOLATIONS, self.privilege_violations);
+        count(names::CONNECTIONS_ACCEPTED, self.accepted);
+        count(names::BYTES_RECEIVED, self.bytes_received);
+        count(names::BYTES_SENT, self.bytes_sent);
+        count(names::WRITES, self.writes);
+        count(names::CREDIT_MESSAGES, self.credit_messages);
+        for (stage, refusals) in &self.refusals {
+            metrics::counter!(names::REFUSALS.name, "stage" => stage.to_string())
+                .absolute(*refusals);
+        }
+        for (reason, closed) in &self.closed {
+            metrics::counter!(names::CONNECTIONS_CLOSED.name, "reason" => *reason)
+                .absolute(*closed);
+        }
+        for (kind, errors) in &self.protocol_errors {
+            metrics::counter!(names::PROTOCOL_ERRORS.name, "kind" => *kind).absolute(*errors);
+        }
+        metrics::gauge!(names::SESSIONS.name).set(self.sessions as f64);
+        metrics::gauge!(names::OUTSTANDING.name).set(self.outstanding as f64);
+        for (name, value) in &self.controller {
+            metrics::gauge!(format!("seawall_{name}")).set(*value);
+        }
+    }
+}

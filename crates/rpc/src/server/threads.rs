@@ -1,0 +1,168 @@
+//! The threads of a server: who reads and writes, and who runs handlers.
+//!
+//! ```text
+//!   one core                         several cores
+//!   ┌──────────────────────┐         ┌────────────┐   run queue   ┌──────────┐
+//!   │ tokio reactor        │         │ dispatcher │ ────────────► │ worker 1 │
+//!   │  ├ connections       │         │  reactor   │               ├──────────┤
+//!   │  └ worker: a slice,  │         │  connections ◄─ replies ── │ worker n │
+//!   │    then I/O again    │         └────────────┘               └──────────┘
+//!   └──────────────────────┘
+//! ```
+//!
+//! A dispatcher of its own keeps a long handler from blocking the requests behind it on its connections
+//! (Breakwater §3.1). On one core it could not run beside the handler anyway, so the worker itself turns
+//! to its reactor between handlers, which is cheaper than two threads that take the core from each other.
+
+use std::future::poll_fn;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::Poll;
+use std::thread;
+use std::time::Duration;
+
+use seawall_control::Instant;
+use tokio::runtime::{Builder, Handle, Runtime};
+
+use super::Shared;
+use super::run_queue::Job;
+use crate::clock;
+
+/// Tasks that a reactor thread runs before it asks the kernel for news again.
+const EVENT_INTERVAL: u32 = 64;
+
+/// All threads of one server.
+#[derive(Debug)]
+pub(super) struct Threads {
+    /// A handle for each thread that reads and writes.
+    pub(super) reactors: Vec<Handle>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+impl Threads {
+    /// Starts dispatchers and workers, all of which stop when `shared.stop` says so.
+    pub(super) fn start(shared: &Arc<Shared>) -> io::Result<Self> {
+        let (dispatchers, workers) = (shared.config.dispatchers(), shared.config.workers());
+        let mut started = Self { reactors: Vec::new(), threads: Vec::new() };
+        if dispatchers == 0 {
+            for index in 0..workers {
+                started.reactor(format!("seawall-{index}"), shared, true)?;
+            }
+            return Ok(started);
+        }
+        for index in 0..dispatchers {
+            started.reactor(format!("seawall-io-{index}"), shared, false)?;
+        }
+        for index in 0..workers {
+            let name = format!("seawall-worker-{index}");
+            let reactor = started.reactors[index % dispatchers].clone();
+            let shared = shared.clone();
+            started.spawn(name, move || {
+                reactor.block_on(shared.stop.or(work(shared.clone(), None)))
+            })?;
+        }
+        Ok(started)
+    }
+
+    /// Waits until all threads have ended.
+    pub(super) fn join(self) {
+        for thread in self.threads {
+            // A thread that panicked has said so on standard error; there is nothing to add.
+            let _ = thread.join();
+        }
+    }
+
+    fn reactor(&mut self, name: String, shared: &Arc<Shared>, works: bool) -> io::Result<()> {
+        let runtime: Runtime =
+            Builder::new_current_thread().enable_all().event_interval(EVENT_INTERVAL).build()?;
+        self.reactors.push(runtime.handle().clone());
+        let shared = shared.clone();
+        self.spawn(name, move || {
+            if works {
+                // As a task among the others, not as the main future, so that connections whose bytes
+                // have come go first.
+                let slice = Some(shared.config.threads.slice);
+                runtime.spawn(work(shared.clone(), slice));
+            }
+            runtime.block_on(shared.stop.wait());
+        })
+    }
+
+    fn spawn(&mut self, name: String, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        self.threads.push(thread::Builder::new().name(name).spawn(run)?);
+        Ok(())
+    }
+}
+
+/// Runs jobs for ever. With a slice, other tasks of the thread get their turn after it.
+async fn work(shared: Arc<Shared>, slice: Option<Duration>) {
+    loop {
+        let (since, job) = poll_fn(|cx| shared.queue.poll_pop(cx.waker())).await;
+        let began = clock::now();
+        let mut now = run(since, began, job);
+        while slice.is_none_or(|slice| now.since(began) < slice) {
+            let Some((since, job)) = shared.queue.pop() else { break };
+            now = run(since, now, job);
+        }
+        shared.counters.busy_nanos.fetch_add(now.since(began).as_nanos() as u64, Relaxed);
+        if slice.is_some() {
+            yield_to_reactor().await;
+        }
+    }
+}
+
+/// Polls one handler, and charges what it waited since it could run.
+fn run(since: Instant, now: Instant, job: Job) -> Instant {
+    job.metadata().charge(now.since(since));
+    // A handler that panics fails its own call and nobody else's.
+    if catch_unwind(AssertUnwindSafe(|| job.run())).is_err() {
+        tracing::error!("a handler panicked; its call was answered with an error");
+    }
+    clock::now()
+}
+
+/// Lets all other tasks of the thread run, and its reactor look for news.
+async fn yield_to_reactor() {
+    tokio::task::yield_now().await;
+}
+
+/// A flag that threads and tasks can wait for.
+#[derive(Debug, Default)]
+pub(super) struct Stop {
+    stopped: std::sync::atomic::AtomicBool,
+    notify: tokio::sync::Notify,
+}
+
+impl Stop {
+    /// Lets all waiters go on.
+    pub(super) fn stop(&self) {
+        self.stopped.store(true, std::sync::atomic::Ordering::SeqCst);
+        self.notify.notify_waiters();
+    }
+
+    /// Waits for [`stop`](Self::stop).
+    pub(super) async fn wait(&self) {
+        let notified = self.notify.notified();
+        tokio::pin!(notified);
+        notified.as_mut().enable();
+        if !self.stopped.load(std::sync::atomic::Ordering::SeqCst) {
+            notified.await;
+        }
+    }
+
+    /// Runs `future` until [`stop`](Self::stop).
+    async fn or(&self, future: impl Future<Output = ()>) {
+        let stopped = self.wait();
+        tokio::pin!(stopped);
+        tokio::pin!(future);
+        poll_fn(|cx| {
+            if stopped.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            future.as_mut().poll(cx)
+        })
+        .await;
+    }
+}

@@ -1,0 +1,196 @@
+//! Whom a listener believes.
+//!
+//! Priority, tenant, the not-droppable mark, start time and upscale hints are claims of the sender. What
+//! is not believed is struck out when a request arrives, so that nothing behind the listener has to ask.
+
+use seawall_control::config::ConfigError;
+use seawall_control::request::{Claims, Identity, Priority, Tenant};
+use serde::{Deserialize, Serialize};
+
+/// Trust of one listener.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Trust {
+    /// Believe whatever anybody claims. Default false. For a lab, or where only trusted peers can connect.
+    pub everybody: bool,
+    /// Close sessions that do not prove who they are. Default false: they get default priority and no
+    /// privileges.
+    pub require_identity: bool,
+    /// Known senders.
+    pub identities: Vec<Known>,
+}
+
+/// A sender that proves itself by a token or a client certificate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Known {
+    /// What it is called in logs.
+    pub name: String,
+    /// The token that it sends in its hello.
+    pub token: Option<String>,
+    /// A DNS name, or the common name, in its client certificate (mutual TLS).
+    pub certificate: Option<String>,
+    /// Whom its requests are charged to.
+    pub tenant: u32,
+    /// Its tenant's share of the pool relative to others. Default 1.
+    pub weight: u32,
+    /// Believe its priorities and its start times and upscale hints. Default true.
+    pub claims: bool,
+    /// Believe that a request may not be dropped. Default false.
+    pub not_droppable: bool,
+}
+
+/// What a session proved.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    pub(crate) name: String,
+    pub(crate) identity: Identity,
+    claims: bool,
+    not_droppable: bool,
+    any_tenant: bool,
+}
+
+impl Trust {
+    /// Checks that every identity can be proved, and is told apart from the others.
+    ///
+    /// # Errors
+    ///
+    /// Names the field and what is wrong.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        for known in &self.identities {
+            if known.token.is_none() && known.certificate.is_none() {
+                let problem =
+                    format!("\"{}\" has neither a token nor a certificate; give one", known.name);
+                return Err(ConfigError::new("trust.identities", problem));
+            }
+            if known.token.as_ref().is_some_and(|token| token.len() < 16) {
+                let problem = format!(
+                    "the token of \"{}\" is too short; allowed is 16 bytes or more",
+                    known.name
+                );
+                return Err(ConfigError::new("trust.identities", problem));
+            }
+        }
+        if self.require_identity && self.identities.is_empty() {
+            return Err(ConfigError::new(
+                "trust.require_identity",
+                "nobody could connect; add entries to trust.identities",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Who a session is, by what it showed; `None` when it must be closed.
+    pub(crate) fn identify(&self, token: Option<&[u8]>, certificate: &[String]) -> Option<Peer> {
+        let known = self.identities.iter().find(|known| {
+            let by_token = match (&known.token, token) {
+                (Some(expected), Some(shown)) => same_secret(expected.as_bytes(), shown),
+                _ => false,
+            };
+            let by_certificate =
+                known.certificate.as_ref().is_some_and(|name| certificate.contains(name));
+            by_token || by_certificate
+        });
+        match known {
+            Some(known) => Some(Peer {
+                name: known.name.clone(),
+                identity: Identity {
+                    tenant: Tenant(known.tenant),
+                    weight: known.weight.max(1),
+                    ..Identity::default()
+                },
+                claims: known.claims,
+                not_droppable: known.not_droppable,
+                any_tenant: false,
+            }),
+            None if self.require_identity => None,
+            None => Some(Peer {
+                name: "unknown".into(),
+                identity: Identity::default(),
+                claims: self.everybody,
+                not_droppable: self.everybody,
+                any_tenant: self.everybody,
+            }),
+        }
+    }
+}
+
+impl Peer {
+    /// Strikes out what is not believed; true if a claim had to be struck out.
+    pub(crate) fn strike_out(&self, claims: &mut Claims) -> bool {
+        let before = *claims;
+        if !self.any_tenant {
+            claims.tenant = self.identity.tenant;
+        }
+        if !self.not_droppable {
+            claims.droppable = true;
+        }
+        if !self.claims {
+            claims.priority = Priority::default();
+            claims.start_time_ns = 0;
+            claims.upscale_hops = 0;
+        }
+        before.priority != claims.priority || before.droppable != claims.droppable
+    }
+}
+
+/// Compares in a time that does not tell where the first difference is.
+fn same_secret(expected: &[u8], shown: &[u8]) -> bool {
+    expected.len() == shown.len()
+        && expected.iter().zip(shown).fold(0, |different, (a, b)| different | (a ^ b)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trust() -> Trust {
+        let known = Known {
+            name: "billing".into(),
+            token: Some("0123456789abcdef".into()),
+            tenant: 7,
+            claims: true,
+            not_droppable: true,
+            ..Known::default()
+        };
+        Trust { identities: vec![known], ..Trust::default() }
+    }
+
+    fn bold_claims() -> Claims {
+        let tenant = Tenant(99);
+        Claims { priority: Priority(0), droppable: false, tenant, ..Claims::default() }
+    }
+
+    #[test]
+    fn strangers_get_no_privileges() {
+        let stranger = trust().identify(Some(b"0123456789abcdeX"), &[]).unwrap();
+        let mut claims = bold_claims();
+        assert!(stranger.strike_out(&mut claims));
+        assert_eq!(claims, Claims::default());
+    }
+
+    #[test]
+    fn a_token_brings_what_the_listener_says() {
+        let peer = trust().identify(Some(b"0123456789abcdef"), &[]).unwrap();
+        let mut claims = bold_claims();
+        assert!(!peer.strike_out(&mut claims));
+        assert_eq!(
+            (claims.priority, claims.droppable, claims.tenant),
+            (Priority(0), false, Tenant(7))
+        );
+    }
+
+    #[test]
+    fn strangers_can_be_shut_out() {
+        let trust = Trust { require_identity: true, ..trust() };
+        assert!(trust.identify(None, &[]).is_none());
+        assert!(trust.identify(Some(b"0123456789abcdef"), &[]).is_some());
+    }
+
+    #[test]
+    fn an_identity_that_nobody_can_prove_is_refused() {
+        let known = Known { name: "ghost".into(), ..Known::default() };
+        let trust = Trust { identities: vec![known], ..Trust::default() };
+        assert_eq!(trust.validate().unwrap_err().field, "trust.identities");
+    }
+}
