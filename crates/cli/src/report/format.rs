@@ -1,7 +1,7 @@
 //! How numbers are written for people: three digits and a unit, the same in table, page and charts.
 
 /// What stands where nothing was measured.
-pub(super) const NOTHING: &str = "–";
+pub(crate) const NOTHING: &str = "–";
 
 /// Units of a rate, largest first.
 const RATES: [(f64, &str); 4] = [(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")];
@@ -10,7 +10,7 @@ const RATES: [(f64, &str); 4] = [(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")];
 const DELAYS: [(f64, &str); 4] = [(1e6, " s"), (1e3, " ms"), (1.0, " µs"), (1e-3, " ns")];
 
 /// Requests per second without "/s", such as `12.3k`.
-pub(super) fn rate(per_second: f64) -> String {
+pub(crate) fn rate(per_second: f64) -> String {
     match per_second {
         0.0 => "0".into(),
         few if few.abs() < 10.0 => trimmed(few, 1),
@@ -20,22 +20,22 @@ pub(super) fn rate(per_second: f64) -> String {
 }
 
 /// A delay given in microseconds, such as `1.41 ms`.
-pub(super) fn delay(us: f64) -> String {
+pub(crate) fn delay(us: f64) -> String {
     if us == 0.0 { "0 µs".into() } else { scaled(us, &DELAYS) }
 }
 
 /// A delay that may not have been measured.
-pub(super) fn delay_or_nothing(us: Option<f64>) -> String {
+pub(crate) fn delay_or_nothing(us: Option<f64>) -> String {
     us.map_or_else(|| NOTHING.into(), delay)
 }
 
 /// A delay given in milliseconds.
-pub(super) fn delay_ms(ms: f64) -> String {
+pub(crate) fn delay_ms(ms: f64) -> String {
     delay(ms * 1e3)
 }
 
 /// A share of one as a percentage, such as `96 %`; small ones and those near 100 keep a digit more.
-pub(super) fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent {
         _ if !percent.is_finite() => NOTHING.into(),
@@ -51,12 +51,12 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 /// `part` of `whole` as a percentage; nothing of nothing is not a number.
-pub(super) fn percent_of(part: f64, whole: f64) -> String {
+pub(crate) fn percent_of(part: f64, whole: f64) -> String {
     if whole > 0.0 { percent(part / whole) } else { NOTHING.into() }
 }
 
 /// A multiple of the capacity, such as `2.0×` or `1.25×`.
-pub(super) fn load(multiple: f64) -> String {
+pub(crate) fn load(multiple: f64) -> String {
     if !multiple.is_finite() {
         return NOTHING.into();
     }
@@ -70,7 +70,7 @@ fn trimmed(value: f64, decimals: usize) -> String {
 }
 
 /// The same number without the zeros that end its fraction, for ticks: `25.0k` becomes `25k`.
-pub(super) fn round(text: &str) -> String {
+pub(crate) fn round(text: &str) -> String {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     match number.contains('.') {
@@ -80,7 +80,7 @@ pub(super) fn round(text: &str) -> String {
 }
 
 /// Breaks a text into lines of at most `columns` characters; a longer word has its own line.
-pub(super) fn wrap(text: &str, columns: usize) -> Vec<String> {
+pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {

@@ -14,7 +14,7 @@ pub(crate) mod page;
 pub(crate) mod table;
 
 mod charts;
-mod format;
+pub(crate) mod format;
 mod html;
 #[cfg(test)]
 pub(crate) mod sample;

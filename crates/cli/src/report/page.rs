@@ -178,6 +178,6 @@ mod tests {
         empty.notes.clear();
         empty.spike = None;
         assert!(render(&[], &sample::host()).contains("no services"));
-        assert!(render(&[empty], &sample::host()).contains("measured without control only"));
+        assert!(render(&[empty], &sample::host()).contains("Nothing was measured of kv"));
     }
 }

@@ -48,7 +48,12 @@ pub(crate) fn stalled() -> ServiceReport {
         unanswered: 700_000,
         ..uncontrolled(2.0)
     };
-    points.push(Point { control: "svalinn".into(), server_drop_rate: 1.0, ..nothing.clone() });
+    points.push(Point {
+        control: "svalinn".into(),
+        server_drop_rate: 1.0,
+        unanswered: 0,
+        ..nothing.clone()
+    });
     points.push(nothing);
     ServiceReport {
         service: "search <\"R&D\">".into(),

@@ -15,7 +15,7 @@ const LONGEST_NAME: usize = 12;
 const GAP: u16 = 1;
 
 /// A line below the head and no other.
-const STYLE: TableStyle =
+pub(crate) const STYLE: TableStyle =
     TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
 const HEAD: [&str; 11] = [
@@ -24,10 +24,11 @@ const HEAD: [&str; 11] = [
 ];
 
 /// What the columns mean, below the last table.
-const LEGEND: &str = "Load: multiple of the capacity. Offered, goodput (within the SLO) and served: \
-    requests per second. Latencies count from the scheduled time. Dropped: share of the offered requests that the clients gave up \
-    unsent. Refused: share of the sent ones that the server refused. Late: p99 of the generator's \
-    own delay. *: not valid, the generator could not offer the load.";
+const LEGEND: &str = "Load: multiple of the capacity. Offered, goodput (within the SLO) and \
+    served: requests per second. Latencies count from the scheduled time. Dropped: share of the \
+    offered requests that the clients gave up unsent. Refused: share of the sent ones that the \
+    server refused. Late: p99 of the generator's own delay. *: not valid, the generator could not \
+    offer the load.";
 
 /// All services: facts, table and verdict of each, then the legend. Ends with a line break.
 pub(crate) fn render(services: &[ServiceReport]) -> String {
@@ -185,6 +186,6 @@ mod tests {
         let mut empty = sample::service();
         empty.points.clear();
         empty.spike = None;
-        assert!(render(&[empty]).contains("measured without control only"));
+        assert!(render(&[empty]).contains("Nothing was measured of kv"));
     }
 }

@@ -88,6 +88,21 @@ impl<'a> Verdict<'a> {
         text
     }
 
+    /// The same for an algorithm beside the main one.
+    fn briefly(&self) -> String {
+        let Some(point) = self.with else { return self.with_control() };
+        let (load, goodput) = (format::load(point.load), format::rate(point.goodput));
+        let tail = match point.p99_us {
+            Some(p99) => format!("p99 latency {}", format::delay(p99)),
+            None => "nothing served".into(),
+        };
+        let share = self.goodput_share();
+        format!(
+            "With {} at {load}: goodput {goodput}/s ({share} of the peak), {tail}.",
+            self.control
+        )
+    }
+
     /// Whether a point nearer to the judged load had to be left out.
     fn left_out(&self) -> Option<String> {
         let points = self.service.points_of(self.control);
@@ -103,15 +118,19 @@ impl<'a> Verdict<'a> {
 /// The verdict as sentences: each algorithm, then no control, then the spike.
 pub(super) fn sentences(service: &ServiceReport) -> Vec<String> {
     let verdicts = Verdict::all(service);
+    let main = Verdict::main(service);
     let mut sentences = Vec::new();
-    if verdicts.is_empty() {
+    if service.controls().is_empty() {
+        sentences.push(format!("Nothing was measured of {}.", service.service));
+    } else if main.is_none() {
         sentences.push(format!("{} was measured without control only.", service.service));
     }
     for verdict in &verdicts {
-        sentences.push(verdict.with_control());
+        let is_main = main.as_ref().is_some_and(|main| main.control == verdict.control);
+        sentences.push(if is_main { verdict.with_control() } else { verdict.briefly() });
         sentences.extend(verdict.left_out());
     }
-    let without = match Verdict::main(service) {
+    let without = match main {
         Some(verdict) => verdict.without,
         None => nearest(service, NO_CONTROL, JUDGED_LOAD),
     };
@@ -142,8 +161,12 @@ fn after_the_rise(spike: &Spike) -> String {
     let algorithm = spike.runs.iter().find(|run| run.control != NO_CONTROL);
     let name = algorithm.map_or("the controlled run", |run| run.control.as_str());
     let mut text = format!(
-        "When the load rose from {from} to {to} at once, {name} {}",
-        settled(spike.stable_after_ms)
+        "When the load rose from {from} to {to} at once, {name} {} (goodput {}/s before, {}/s \
+         and p99 {} after)",
+        settled(spike.stable_after_ms),
+        format::rate(spike.goodput_before),
+        format::rate(spike.goodput_after),
+        format::delay_or_nothing(spike.p99_us_after),
     );
     if let Some(run) = spike.runs.iter().find(|run| run.control == NO_CONTROL) {
         text += &format!("; without control the service {}", settled(run.stable_after_ms));
@@ -177,7 +200,10 @@ mod tests {
         assert!(text.contains(&format!("goodput of {}/s", format::rate(with.goodput))), "{text}");
         assert!(text.contains("within the SLO of 1.10 ms"), "{text}");
         assert!(text.contains("Without control at 2.0×, goodput was"), "{text}");
-        assert!(text.contains("stable after 120 ms; without control"), "{text}");
+        assert!(
+            text.contains("stable after 120 ms (goodput 74.0k/s before, 119k/s and p99 "),
+            "{text}"
+        );
         assert!(text.contains("did not become stable."), "{text}");
     }
 
@@ -199,12 +225,25 @@ mod tests {
         service.spike = None;
         assert!(sentences(&service)[0].contains("without control only"));
         service.points.clear();
-        assert_eq!(sentences(&service).len(), 1);
+        assert_eq!(sentences(&service), ["Nothing was measured of kv."]);
         let mut service = sample::service();
         service.points.retain(|point| point.load < 1.0);
         assert!(sentences(&service)[0].contains("no valid point beyond its capacity"));
         service.peak_uncontrolled = 0.0;
         assert_eq!(share_of_peak(&service, service.points.first()), format::NOTHING);
+    }
+
+    #[test]
+    fn further_algorithms_are_brief() {
+        let mut service = sample::service();
+        let second: Vec<Point> =
+            service.points.iter().filter(|p| p.control != NO_CONTROL).cloned().collect();
+        service.points.extend(second.into_iter().map(|p| Point { control: "svalinn".into(), ..p }));
+        let sentences = sentences(&service);
+        assert!(sentences[0].starts_with("With breakwater at 2.0× the capacity, kv had"));
+        assert!(
+            sentences[1].starts_with("With svalinn at 2.0×: goodput 119k/s (95 % of the peak)")
+        );
     }
 
     #[test]

@@ -3,13 +3,10 @@
 use super::axis::Axis;
 use super::legend::{Entry, Swatch};
 use super::palette::{self, Ink};
-use super::sheet::Frame;
+use super::sheet::{Frame, Sheet};
 use super::{Chart, name_of};
 use crate::report::data::{NO_CONTROL, Point, ServiceReport};
 use crate::report::format;
-
-/// Most loads that are named below the bars without their names touching.
-const MOST_NAMES: usize = 13;
 
 /// The possible ends of a request, from the bottom of a bar to its top.
 const FATES: [(Ink, &str); 5] = [
@@ -48,7 +45,7 @@ fn chart(service: &ServiceReport, control: &str, points: &[&Point], id: &str) ->
         id: id.into(),
         title: format!("{title}: {}", service.service),
         description: describe(points),
-        x: Axis::places(x, &names, MOST_NAMES),
+        x: Axis::places(x, &names, Sheet::most_places(&names)),
         y: Axis::linear("share of the offered requests", 1.0, 1.0, |share| {
             format!("{:.0} %", share * 100.0)
         }),

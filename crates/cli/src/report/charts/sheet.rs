@@ -97,7 +97,7 @@ impl Frame {
         plot
     }
 
-    /// Puts our own root element around what the backend drew: it scales with the page and is named.
+    /// Puts our own root element around what the backend drew: it scales and has a name.
     fn named(&self, svg: &str, (width, height): (u32, u32)) -> String {
         let inner = svg.split_once('\n').map_or("", |(_, inner)| inner);
         let (id, title) = (&self.id, escape(&self.title));
@@ -162,9 +162,20 @@ impl Sheet<'_, '_> {
         if x + space + stroke::text_width(name) <= right {
             stroke::text(self.canvas, (x + space, middle), name, HPos::Left);
         } else {
+            // Earlier moments may lie where the name is now.
+            let left = x - space - stroke::text_width(name);
+            let ground = [(left, middle - FLAG / 2), (x - space, middle + FLAG / 2)];
+            stroke::block(self.canvas, ground, palette::PAPER, 1.0);
             stroke::text(self.canvas, (x - space, middle), name, HPos::Right);
         }
         self.flags += 1;
+    }
+
+    /// How many of these names fit below the places of an axis without touching.
+    pub(super) fn most_places(names: &[String]) -> usize {
+        let widest = names.iter().map(|name| stroke::text_width(name)).max().unwrap_or(0);
+        let width = SIZE.0 as i32 * SCALE - LEFT - RIGHT;
+        (width / (widest + 4 * SCALE)).max(1) as usize
     }
 
     /// The highest point above `x`.

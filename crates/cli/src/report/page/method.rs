@@ -37,8 +37,8 @@ pub(super) fn section() -> String {
         ),
         (
             "Goodput",
-            "Requests per second that succeeded within the SLO. A refusal is never goodput, however \
-             quick.",
+            "Requests per second that succeeded within the SLO. A refusal is never goodput, \
+             however quick.",
         ),
         (
             "Peak",

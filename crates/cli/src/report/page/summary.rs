@@ -15,7 +15,8 @@ pub(super) fn overview(services: &[ServiceReport]) -> String {
         services.iter().enumerate().map(|(index, service)| row(service, &id(index))).collect();
     format!(
         "<section>\n<h2>At a glance</h2>\n<div class=\"scroll\">\n<table>\n<thead>\n\
-         <tr><th scope=\"col\">Service</th><th scope=\"col\">Control</th><th scope=\"col\">Load</th>\
+         <tr><th scope=\"col\">Service</th><th scope=\"col\">Control</th>\
+         <th scope=\"col\">Load</th>\
          <th scope=\"col\">Goodput<br>of the peak</th><th scope=\"col\">without<br>control</th>\
          <th scope=\"col\">p99</th><th scope=\"col\">without<br>control</th>\
          <th scope=\"col\">SLO</th><th scope=\"col\">Stable<br>after a spike</th></tr>\n\

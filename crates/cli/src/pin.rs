@@ -1,0 +1,24 @@
+//! Keeping a process on some of the machine's cores.
+
+use anyhow::{Context, Result, bail};
+use core_affinity::CoreId;
+
+/// The cores that this process may use.
+pub(crate) fn available() -> Vec<usize> {
+    core_affinity::get_core_ids().unwrap_or_default().into_iter().map(|core| core.id).collect()
+}
+
+/// Keeps this thread, and the threads that it starts from now on, on `core`.
+///
+/// # Errors
+///
+/// If the process may not use that core.
+pub(crate) fn to_core(core: usize) -> Result<()> {
+    let cores = available();
+    if !cores.contains(&core) {
+        bail!("core {core} is not available; allowed is one of {cores:?}");
+    }
+    core_affinity::set_for_current(CoreId { id: core })
+        .then_some(())
+        .with_context(|| format!("the system did not let this process keep to core {core}"))
+}
