@@ -1,7 +1,8 @@
-//! One configuration, from three places: a file, `--set key=value`, and flags for what is set most often.
+//! One configuration, from three places: a file, `--set key=value`, and flags for what is set most
+//! often.
 //!
-//! All three fill the same TOML table, later ones over earlier ones, and only the whole is checked: so a
-//! flag means exactly what its key means in a file.
+//! All three fill the same TOML table, later ones over earlier ones, and only the whole is checked:
+//! so a flag means exactly what its key means in a file.
 
 use std::path::PathBuf;
 

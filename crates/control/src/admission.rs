@@ -1,4 +1,5 @@
-//! The one list of algorithms, name → default configuration, for command line, server and simulator.
+//! The one list of algorithms, name → default configuration, for command line, server and
+//! simulator.
 
 use alloc::format;
 use alloc::string::String;
@@ -17,8 +18,8 @@ pub const NAMES: [&str; 3] = ["none", "aimd", "breakwater"];
 
 /// Which algorithm admits requests, and the parameters of all of them.
 ///
-/// Parameters of algorithms that are not chosen are checked, too, so that a file can keep several and
-/// switch between them.
+/// Parameters of algorithms that are not chosen are checked, too, so that a file can keep several
+/// and switch between them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {

@@ -6,8 +6,8 @@ use crate::controller::{Arrival, Refusal, RefusalReason, Verdict};
 
 /// Refuses a request when the queueing delay has reached a threshold (Breakwater §3.2.3).
 ///
-/// It bounds the tail when overcommitted credits bring more requests at once than the server can take;
-/// the credits keep such refusals rare.
+/// It bounds the tail when overcommitted credits bring more requests at once than the server can
+/// take; the credits keep such refusals rare.
 #[derive(Clone, Copy, Debug)]
 pub struct Threshold {
     drop_delay: Duration,

@@ -1,8 +1,8 @@
 //! Breakwater (Cho et al., OSDI '20): a credit pool steered by queueing delay.
 //!
-//! Once per network round trip: below the target delay the pool grows by A (equation 1), above it the
-//! pool shrinks by a factor that follows the excess (equation 2). A is proportional to the number of
-//! clients (equation 3), which together with the overcommitment of [`credit`](crate::credit) makes up
+//! Once per network round trip: below the target delay the pool grows by A (equation 1), above it
+//! the pool shrinks by a factor that follows the excess (equation 2). A is proportional to the
+//! number of clients (equation 3), which together with the overcommitment of [`credit`] makes up
 //! for credits that idle clients hold. A threshold AQM bounds what overcommitment lets through.
 
 use alloc::boxed::Box;
@@ -23,8 +23,8 @@ use crate::time::Instant;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Growth of the pool per round trip and client, α of equation 3. Default 0.001. Larger finds new
-    /// capacity sooner and refuses more.
+    /// Growth of the pool per round trip and client, α of equation 3. Default 0.001. Larger finds
+    /// new capacity sooner and refuses more.
     pub alpha: f64,
     /// Sensitivity of the decrease, β of equation 2. Default 0.02.
     pub beta: f64,

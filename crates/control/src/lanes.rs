@@ -6,8 +6,8 @@ use crate::time::Instant;
 
 /// Two first-in-first-out lanes, each entry stamped with when it began to wait.
 ///
-/// Entries of the privileged lane leave first. The clients' pending queue and the servers' run queue
-/// are both this.
+/// Entries of the privileged lane leave first. The clients' pending queue and the servers' run
+/// queue are both this.
 #[derive(Debug)]
 pub struct Lanes<T> {
     privileged: VecDeque<(Instant, T)>,

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! Everything is a state machine to which facts are reported and which answers at once. Time is an
-//! argument, randomness a seed, and nothing here reads a clock, spawns, locks or touches a socket; so
-//! the live server, the simulator and a fuzzer run the very same code.
+//! argument, randomness a seed, and nothing here reads a clock, spawns, locks or touches a socket;
+//! so the live server, the simulator and a fuzzer run the very same code.
 //!
 //! # Example
 //!
@@ -38,7 +38,8 @@
 //!
 //! # What it does not do
 //!
-//! It opens no connection, measures no time and keeps no task: that is `seawall-rpc` for real networks.
+//! It opens no connection, measures no time and keeps no task: that is `seawall-rpc` for real
+//! networks.
 
 extern crate alloc;
 #[cfg(test)]

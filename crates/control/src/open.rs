@@ -1,4 +1,5 @@
-//! No control: everything is admitted, nothing is told. What overload does to a server, to compare with.
+//! No control: everything is admitted, nothing is told. What overload does to a server, to compare
+//! with.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;

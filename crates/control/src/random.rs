@@ -4,7 +4,8 @@ use core::time::Duration;
 
 /// xoshiro256++ seeded through SplitMix64 (Blackman and Vigna, 2019).
 ///
-/// It is our own so that a recorded seed keeps its meaning when a dependency changes. Not for secrets.
+/// It is our own so that a recorded seed keeps its meaning when a dependency changes. Not for
+/// secrets.
 #[derive(Clone, Debug)]
 pub struct Rng {
     state: [u64; 4],
@@ -36,7 +37,8 @@ impl Rng {
         result
     }
 
-    /// A uniform integer in `0..bound`, without modulo bias worth the name (multiply-shift, Lemire 2019).
+    /// A uniform integer in `0..bound`, without modulo bias worth the name (multiply-shift, Lemire
+    /// 2019).
     ///
     /// # Panics
     ///
@@ -89,7 +91,8 @@ mod tests {
     #[test]
     fn sequence_is_pinned() {
         let mut rng = Rng::new(0);
-        // SplitMix64(0) gives e220a8397b1dcdaf first (reference implementation), which seeds the state.
+        // SplitMix64(0) gives e220a8397b1dcdaf first (reference implementation), which seeds the
+        // state.
         assert_eq!(rng.state[0], 0xe220_a839_7b1d_cdaf);
         let first = [rng.next_u64(), rng.next_u64()];
         assert_eq!(first, [0x5317_5d61_490b_23df, 0x61da_6f3d_c380_d507]);

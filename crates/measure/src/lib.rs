@@ -68,7 +68,7 @@
 //! the vocabulary that live servers, simulator and dashboards share for the metrics they keep.
 
 pub mod arrivals;
-pub mod duration;
+pub use seawall_control::config::duration;
 pub mod keys;
 pub mod latency;
 pub mod names;

@@ -17,8 +17,8 @@ use crate::report::data::{Bin, NO_CONTROL, Point, ServiceReport, Spike, SpikeRun
 use crate::report::format;
 use crate::serve::NULL;
 
-/// A service is fast enough when it answers within this many times what it takes unloaded: the SLO of
-/// Breakwater's evaluation (§5.1).
+/// A service is fast enough when it answers within this many times what it takes unloaded: the SLO
+/// of Breakwater's evaluation (§5.1).
 const SLO_FACTOR: u32 = 10;
 
 /// Mean service time of the synthetic service.
@@ -146,8 +146,9 @@ pub(super) fn service(
     let mut points = Vec::new();
     for control in plan.controls() {
         let setup = plan.setup(subject, control, &facts);
-        // Every point has a fresh server: what one point left behind is not the next one's problem. Filling
-        // a store takes too long for that, so its points share one, and overload it as far as they can.
+        // Every point has a fresh server: what one point left behind is not the next one's problem.
+        // Filling a store takes too long for that, so its points share one, and overload it
+        // as far as they can.
         let mut shared = None;
         for load in &plan.loads {
             progress(format!("{name}: {load}× capacity, control: {control}"));

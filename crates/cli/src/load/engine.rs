@@ -1,7 +1,7 @@
 //! The generator: issues requests on schedule, on threads that never sleep.
 //!
-//! A sleeping thread would be late by what its wake-up takes, tens of microseconds here. These threads
-//! look at the clock, issue what is due, let their sessions read and write, and look again.
+//! A sleeping thread would be late by what its wake-up takes, tens of microseconds here. These
+//! threads look at the clock, issue what is due, let their sessions read and write, and look again.
 
 use std::net::SocketAddr;
 use std::thread;

@@ -9,7 +9,8 @@ use seawall_measure::{DropReason, Outcome, Recorder, Series};
 use seawall_rpc::{CallError, CallResult, clock};
 use slab::Slab;
 
-/// Shared between the generator and the replies; both are on one thread, so the lock is never waited for.
+/// Shared between the generator and the replies; both are on one thread, so the lock is never
+/// waited for.
 #[derive(Clone)]
 pub(super) struct Books(Arc<Mutex<Inner>>);
 

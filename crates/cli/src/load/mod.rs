@@ -37,7 +37,8 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value = "synthetic")]
     workload: Kind,
 
-    /// Requests of a kv workload: `usr`, or GETS/KEYS/VALUES such as 0.9/zipf:100000:0.99/uniform:5:1000
+    /// Requests of a kv workload: `usr`, or GETS/KEYS/VALUES such as
+    /// 0.9/zipf:100000:0.99/uniform:5:1000
     #[arg(long, value_name = "MIX", default_value = "usr")]
     mix: KeyValueMix,
 

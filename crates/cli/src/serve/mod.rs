@@ -67,7 +67,8 @@ pub(crate) struct Options {
 enum Service {
     /// Requests that each spend CPU time of a random amount
     Synthetic {
-        /// Service time, such as exp:100us, const:10us, bimodal:10us, lognormal:10us:1.5 [default: exp:100us]
+        /// Service time, such as exp:100us, const:10us, bimodal:10us, lognormal:10us:1.5 [default:
+        /// exp:100us]
         #[arg(long, value_name = "DISTRIBUTION")]
         service: Option<String>,
     },

@@ -1,8 +1,8 @@
 //! The client's side: what may leave now, and what waits, for how long.
 //!
-//! [`Outbox`] is the mechanism, written once: it holds requests back, counts what is outstanding and lets
-//! old ones expire. A [`ClientController`](crate::controller::ClientController) only answers whether the
-//! next one may leave.
+//! [`Outbox`] is the mechanism, written once: it holds requests back, counts what is outstanding
+//! and lets old ones expire. A [`ClientController`](crate::controller::ClientController) only
+//! answers whether the next one may leave.
 
 mod credit;
 mod open;

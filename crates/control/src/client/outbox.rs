@@ -16,11 +16,13 @@ use crate::time::Instant;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Requests that may wait for one connection's credits; beyond it the oldest gives way. Default 1024.
+    /// Requests that may wait for one connection's credits; beyond it the oldest gives way.
+    /// Default 1024.
     pub pending_max: u32,
-    /// How long a request may wait before it is given up. Default: a fifth of the SLO, which with the
-    /// target delay (two fifths) leaves two fifths for the network, the service and bursts. A fresh request
-    /// has more chances than an old one, so waiting long helps nobody under lasting overload.
+    /// How long a request may wait before it is given up. Default: a fifth of the SLO, which with
+    /// the target delay (two fifths) leaves two fifths for the network, the service and
+    /// bursts. A fresh request has more chances than an old one, so waiting long helps nobody
+    /// under lasting overload.
     #[serde(with = "duration::option")]
     pub expiry: Option<Duration>,
 }
@@ -74,7 +76,8 @@ pub struct Departed<T> {
 /// Holds requests until they may leave, and counts those that have not come back.
 ///
 /// Submit and report what comes back; then take everything that [`poll_send`](Self::poll_send) and
-/// [`poll_dropped`](Self::poll_dropped) hand out; then sleep until [`poll_timeout`](Self::poll_timeout).
+/// [`poll_dropped`](Self::poll_dropped) hand out; then sleep until
+/// [`poll_timeout`](Self::poll_timeout).
 #[derive(Debug)]
 pub struct Outbox<T> {
     controller: Box<dyn ClientController>,
@@ -204,8 +207,9 @@ impl<T> Outbox<T> {
         })
     }
 
-    /// Gives up ordinary requests that waited too long. They wait in order, so the first that has not
-    /// expired ends the search; a deadline that comes before the expiry is checked when it would leave.
+    /// Gives up ordinary requests that waited too long. They wait in order, so the first that has
+    /// not expired ends the search; a deadline that comes before the expiry is checked when it
+    /// would leave.
     fn expire(&mut self, now: Instant) {
         while let Some((since, request)) = self.pending.peek_oldest_ordinary() {
             if now.since(*since) < self.expiry && now < request.deadline {

@@ -79,7 +79,8 @@ impl Response {
     }
 }
 
-/// Client half of one algorithm: one for each connection. See the [module](super) for the calling order.
+/// Client half of one algorithm: one for each connection. See the [module](super) for the calling
+/// order.
 pub trait ClientController: fmt::Debug + Send {
     /// A request wants to leave, and none waits ahead of it.
     fn on_demand(&mut self, now: Instant, demand: &Demand) -> Departure;

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Calling order, for both halves: report facts with `on_*`; then carry out all that `poll_*` hands
-//! out; then sleep until `poll_timeout` or the next fact, and call `handle_timeout` when that time has
-//! come. `now` never decreases. `&self` only reads.
+//! out; then sleep until `poll_timeout` or the next fact, and call `handle_timeout` when that time
+//! has come. `now` never decreases. `&self` only reads.
 
 mod client;
 mod facts;

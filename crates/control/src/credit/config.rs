@@ -8,24 +8,26 @@ use crate::config::ConfigError;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Most credits one session may hold. Default 64, as in the released Breakwater. Raise it when few
-    /// connections carry many slow requests; it also bounds the burst after an idle time to
-    /// `window_max` × sessions.
+    /// Most credits one session may hold. Default 64, as in the released Breakwater. Raise it when
+    /// few connections carry many slow requests; it also bounds the burst after an idle time
+    /// to `window_max` × sessions.
     pub window_max: u32,
     /// Which drained session gets a free credit first. Default `random`, as in Breakwater §3.2.2;
-    /// `by-rate` prefers sessions that used their credits quickly, which pays off when few of very many
-    /// sessions are active.
+    /// `by-rate` prefers sessions that used their credits quickly, which pays off when few of very
+    /// many sessions are active.
     pub wake: Wake,
-    /// Explicit messages (grants to drained sessions, revocations from idle ones) that each reply pays
-    /// for. Default 0.25: a busy server spends at most a quarter as many messages on them as on replies.
+    /// Explicit messages (grants to drained sessions, revocations from idle ones) that each reply
+    /// pays for. Default 0.25: a busy server spends at most a quarter as many messages on them
+    /// as on replies.
     pub messages_per_reply: f64,
-    /// Explicit messages that may be saved up, and that an idle server may send at once. Default 16.
+    /// Explicit messages that may be saved up, and that an idle server may send at once. Default
+    /// 16.
     pub message_burst: u32,
-    /// Part of the pool that clients of protocols without credits may use while others hold all the rest.
-    /// Default 0.25. What nobody holds they may use in any case.
+    /// Part of the pool that clients of protocols without credits may use while others hold all
+    /// the rest. Default 0.25. What nobody holds they may use in any case.
     pub guest_share: f64,
-    /// Requests in the server at once that may claim not to be droppable. Default 64; the excess is
-    /// refused. Raise it only for senders that cannot retry.
+    /// Requests in the server at once that may claim not to be droppable. Default 64; the excess
+    /// is refused. Raise it only for senders that cannot retry.
     pub privileged_max: u32,
 }
 

@@ -1,7 +1,8 @@
 //! Credits: the mechanism that Breakwater, Protego and Svalinn share.
 //!
-//! A credit is the server's permission to have one request outstanding. The server keeps a *pool*, and
-//! every session a *window*: the credits it holds, used and unused. Σ windows is what is *issued*.
+//! A credit is the server's permission to have one request outstanding. The server keeps a *pool*,
+//! and every session a *window*: the credits it holds, used and unused. Σ windows is what is
+//! *issued*.
 //!
 //! ```text
 //!             pool  ◄── PoolPolicy (what was measured → how large)
@@ -12,10 +13,10 @@
 //! ```
 //!
 //! The mechanism counts, distributes, revokes and enforces; a [`PoolPolicy`] only sizes the pool.
-//! Distribution is *lazy* (Breakwater §4): a session's window is computed when a reply to it leaves,
-//! from the session's own numbers and the totals, in O(1). A session whose window fell to zero is
-//! *drained*, and is told by an explicit message when the pool has room again. Windows travel as
-//! absolute numbers with a sequence number, so that a lost or late one heals itself.
+//! Distribution is *lazy* (Breakwater §4): a session's window is computed when a reply to it
+//! leaves, from the session's own numbers and the totals, in O(1). A session whose window fell to
+//! zero is *drained*, and is told by an explicit message when the pool has room again. Windows
+//! travel as absolute numbers with a sequence number, so that a lost or late one heals itself.
 
 mod config;
 mod policy;

@@ -20,8 +20,9 @@ use crate::time::Instant;
 /// Candidates among which [`Wake::ByRate`] looks for the fastest session.
 const RATE_CANDIDATES: usize = 4;
 
-/// Idle sessions are asked for their credits once more than an eighth of the pool is issued beyond it.
-/// Smaller excesses come and go with every swing of the pool, and replies take them back for nothing.
+/// Idle sessions are asked for their credits once more than an eighth of the pool is issued beyond
+/// it. Smaller excesses come and go with every swing of the pool, and replies take them back for
+/// nothing.
 const REVOKE_SLACK: u32 = 8;
 
 /// Server half of a credit scheme whose pool is sized by `P`.
@@ -65,8 +66,8 @@ pub struct Audit {
 }
 
 impl<P: PoolPolicy> Server<P> {
-    /// A server without sessions. `first` says how large the pool is at the start and again whenever
-    /// the last session has left, and when to ask `policy` for the first time.
+    /// A server without sessions. `first` says how large the pool is at the start and again
+    /// whenever the last session has left, and when to ask `policy` for the first time.
     pub fn new(policy: P, config: Config, init: Init, first: Next) -> Self {
         let measure_from = init.now + first.settle;
         Self {
@@ -170,6 +171,8 @@ impl<P: PoolPolicy> Server<P> {
         let few_sessions = self.registered <= self.cores;
         let Some(session) = self.sessions.get(id) else { return 0 };
         let (held, pending) = (i64::from(session.window), i64::from(session.pending));
+        // What a cheat has in the server beyond its window was refused, and earns it nothing.
+        let allowed = i64::from(session.log.allowed());
         let available = pool - issued;
         let overcommit = (available / sessions).max(1); // equation 4
         let wanted = pending + i64::from(session.demand) + overcommit;
@@ -188,7 +191,7 @@ impl<P: PoolPolicy> Server<P> {
         if held > 0 && window <= 0 && !session.refused_in_batch {
             window = 1; // a session drains only when the server had to refuse it something
         }
-        window.max(pending).min(window_max).min(wanted).max(0) as u32
+        window.max(pending.min(allowed)).min(window_max).min(wanted).max(0) as u32
     }
 
     /// Computes the session's window and what to tell its client.
@@ -287,8 +290,8 @@ impl<P: PoolPolicy> Server<P> {
         Some(self.sessions.id_at(best))
     }
 
-    /// The next idle session that must give its unused credits back, if more are issued than the pool
-    /// holds: Breakwater's negative credits (§3.2.1).
+    /// The next idle session that must give its unused credits back, if more are issued than the
+    /// pool holds: Breakwater's negative credits (§3.2.1).
     fn next_to_revoke(&mut self) -> Option<SessionId> {
         // With few sessions each keeps a credit, or none could ever tell its demand.
         let excess = self.issued.saturating_sub(self.pool);
@@ -432,7 +435,8 @@ impl<P: PoolPolicy> ServerController for Server<P> {
         self.update(now);
     }
 
-    /// Due while an update could change something: the pool can still grow, or credits can still move.
+    /// Due while an update could change something: the pool can still grow, or credits can still
+    /// move.
     fn poll_timeout(&self) -> Option<Instant> {
         let full = self.pool == self.pool_max().max(self.cores);
         let settled = full && self.drained() == 0 && self.issued <= self.pool;

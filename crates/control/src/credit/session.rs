@@ -14,7 +14,8 @@ const RATE_MEMORY: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(super) struct Session {
-    /// Credits held: requests in the server plus unused credits, as far as the server has booked them.
+    /// Credits held: requests in the server plus unused credits, as far as the server has booked
+    /// them.
     pub(super) window: u32,
     /// Requests in the server: arrived, terminal reply not yet ready.
     pub(super) pending: u32,
@@ -22,7 +23,8 @@ pub(super) struct Session {
     pub(super) privileged: u32,
     /// Requests waiting at the client, as last told.
     pub(super) demand: u32,
-    /// Its client knows nothing of credits: it holds one for each request that it has in the server.
+    /// Its client knows nothing of credits: it holds one for each request that it has in the
+    /// server.
     pub(super) guest: bool,
     /// The tenant's row in [`Shares`](super::shares::Shares).
     pub(super) share: u32,

@@ -15,9 +15,9 @@ struct Share {
 
 /// What each tenant holds, against what its weight entitles it to.
 ///
-/// While the pool has free credits any tenant may take them. Once it has none, those above their share
-/// shrink and those below it grow, so that holdings converge to the weights. With one tenant the share
-/// is the pool, and the rules are exactly Breakwater's equations 5 and 6.
+/// While the pool has free credits any tenant may take them. Once it has none, those above their
+/// share shrink and those below it grow, so that holdings converge to the weights. With one tenant
+/// the share is the pool, and the rules are exactly Breakwater's equations 5 and 6.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
     /// At most one row for each open session; rows without sessions are reused.
@@ -26,8 +26,8 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    /// A session of this identity opened; gives the row that it is charged to. The weight of a tenant
-    /// is what its newest session brought.
+    /// A session of this identity opened; gives the row that it is charged to. The weight of a
+    /// tenant is what its newest session brought.
     pub(super) fn open(&mut self, identity: Identity) -> u32 {
         let known =
             self.rows.iter().position(|row| row.tenant == identity.tenant && row.sessions > 0);

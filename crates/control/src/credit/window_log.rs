@@ -4,9 +4,9 @@ use alloc::collections::VecDeque;
 
 /// Windows told to one client and not yet known to be superseded.
 ///
-/// The client acknowledges in each request the newest window it had applied. Until a smaller window is
-/// acknowledged, requests sent under an older, larger one may still be on their way, and the client is
-/// honest: what it may have outstanding is the largest window not yet superseded.
+/// The client acknowledges in each request the newest window it had applied. Until a smaller window
+/// is acknowledged, requests sent under an older, larger one may still be on their way, and the
+/// client is honest: what it may have outstanding is the largest window not yet superseded.
 #[derive(Debug)]
 pub(super) struct WindowLog {
     newest: u32,
@@ -36,8 +36,8 @@ impl WindowLog {
         self.newest
     }
 
-    /// The client had applied window `seq` when it sent: all older ones are superseded. A number from
-    /// the future is nonsense and acknowledges nothing.
+    /// The client had applied window `seq` when it sent: all older ones are superseded. A number
+    /// from the future is nonsense and acknowledges nothing.
     pub(super) fn acknowledge(&mut self, seq: u32) {
         if is_before(self.newest, seq) {
             return;

@@ -18,7 +18,8 @@ impl Ewma {
         Self { weight, value: None }
     }
 
-    /// Adds a sample; the first one becomes the value itself. A sample that is not finite is ignored.
+    /// Adds a sample; the first one becomes the value itself. A sample that is not finite is
+    /// ignored.
     pub fn observe(&mut self, sample: f64) {
         if !sample.is_finite() {
             return;

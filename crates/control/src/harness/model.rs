@@ -1,8 +1,8 @@
 //! The credit mechanism under arbitrary histories, with everything checked after every step.
 //!
-//! Property tests and the fuzzer feed the same [`Op`]s to the same [`Model`]. Its clients are honest
-//! unless an operation says otherwise, its links delay, reorder and lose whatever messages may be lost,
-//! and time jumps by anything from nothing to years.
+//! Property tests and the fuzzer feed the same [`Op`]s to the same [`Model`]. Its clients are
+//! honest unless an operation says otherwise, its links delay, reorder and lose whatever messages
+//! may be lost, and time jumps by anything from nothing to years.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

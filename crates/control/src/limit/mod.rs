@@ -1,7 +1,9 @@
-//! A local concurrency limit: the server admits while fewer than a limit are in it, and tells nobody.
+//! A local concurrency limit: the server admits while fewer than a limit are in it, and tells
+//! nobody.
 //!
-//! The mechanism counts what is in flight; a [`LimitPolicy`] only chooses the limit. What is refused has
-//! already cost a message and its parsing, which is what credits avoid (Breakwater §2.2).
+//! The mechanism counts what is in flight; a [`LimitPolicy`] only chooses the limit. What is
+//! refused has already cost a message and its parsing, which is what credits avoid (Breakwater
+//! §2.2).
 
 mod aimd;
 

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Tenant(pub u32);
 
-/// Business importance: **lower is more important**, as in DAGOR (SoCC '18). Defaults to the middle.
+/// Business importance: **lower is more important**, as in DAGOR (SoCC '18). Defaults to the
+/// middle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Priority(pub u8);
@@ -30,7 +31,8 @@ impl Default for Priority {
     }
 }
 
-/// A kind of request that is measured apart, `0..Class::COUNT`; the server derives it from the method.
+/// A kind of request that is measured apart, `0..Class::COUNT`; the server derives it from the
+/// method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Class(pub u8);
 

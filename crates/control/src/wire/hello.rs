@@ -35,8 +35,8 @@ impl Hello {
         block
     }
 
-    /// Reads a body. A name that is not UTF-8 is repaired, one that is too long is cut, entries that
-    /// are not known are skipped.
+    /// Reads a body. A name that is not UTF-8 is repaired, one that is too long is cut, entries
+    /// that are not known are skipped.
     ///
     /// # Errors
     ///

@@ -53,9 +53,9 @@ pub struct RecorderConfig {
     /// Names of the request classes; a class is known by its index. 1 to 256 different names; by
     /// default one class `all`.
     pub classes: Vec<String>,
-    /// The 99th percentile of the generator's lateness above which the point is invalid. By default
-    /// a tenth of the SLO; raise it only for SLOs that the machine's timers cannot serve, and say
-    /// so.
+    /// The 99th percentile of the generator's lateness above which the point is invalid. By
+    /// default a tenth of the SLO; raise it only for SLOs that the machine's timers cannot
+    /// serve, and say so.
     pub lateness_bound: Duration,
 }
 

@@ -20,7 +20,8 @@ pub const MIN_OFFERED: f64 = 0.98;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Figures {
-    /// Offered requests per second: each request that the generator produced, whatever its outcome.
+    /// Offered requests per second: each request that the generator produced, whatever its
+    /// outcome.
     pub offered: f64,
     /// Successes per second with a latency of at most the SLO.
     pub goodput: f64,

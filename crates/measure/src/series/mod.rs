@@ -111,8 +111,8 @@ struct Cell {
     client_drops: u64,
     server_drops: u64,
     reject_nanos: u128,
-    /// Latencies of successes; made when the first one comes, since most of a long series may never
-    /// be used. It grows with the longest latency.
+    /// Latencies of successes; made when the first one comes, since most of a long series may
+    /// never be used. It grows with the longest latency.
     latency: Option<Histogram<u32>>,
 }
 

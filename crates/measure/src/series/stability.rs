@@ -22,8 +22,8 @@ pub struct Stability {
     /// Least goodput of a bin over the final mean, by default 0.9.
     pub goodput_share: f64,
     /// Which part of the time from the shift to the end gives the final mean, by default the last
-    /// quarter: long enough to average, and late enough that a slow service has settled. Above 0 to
-    /// 1.
+    /// quarter: long enough to average, and late enough that a slow service has settled. Above 0
+    /// to 1.
     pub final_share: f64,
 }
 
