@@ -5,7 +5,11 @@
 
 use seawall_control::config::ConfigError;
 use seawall_control::request::{Claims, Identity, Priority, Tenant};
+use seawall_control::wire::Hello;
 use serde::{Deserialize, Serialize};
+
+/// Shortest token, in bytes: shorter ones can be guessed.
+const TOKEN_MIN: usize = 16;
 
 /// Trust of one listener.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,7 +25,7 @@ pub struct Trust {
 }
 
 /// A sender that proves itself by a token or a client certificate.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Known {
     /// What it is called in logs.
@@ -38,6 +42,20 @@ pub struct Known {
     pub claims: bool,
     /// Believe that a request may not be dropped. Default false.
     pub not_droppable: bool,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            token: None,
+            certificate: None,
+            tenant: 0,
+            weight: 1,
+            claims: true,
+            not_droppable: false,
+        }
+    }
 }
 
 /// What a session proved.
@@ -57,19 +75,33 @@ impl Trust {
     ///
     /// Names the field and what is wrong.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        for known in &self.identities {
+        let field = "trust.identities";
+        for (index, known) in self.identities.iter().enumerate() {
+            let name = &known.name;
             if known.token.is_none() && known.certificate.is_none() {
-                let problem =
-                    format!("\"{}\" has neither a token nor a certificate; give one", known.name);
-                return Err(ConfigError::new("trust.identities", problem));
+                let problem = format!("\"{name}\" has neither a token nor a certificate; give one");
+                return Err(ConfigError::new(field, problem));
             }
-            if known.token.as_ref().is_some_and(|token| token.len() < 16) {
+            let len = known.token.as_ref().map_or(TOKEN_MIN, String::len);
+            if !(TOKEN_MIN..=Hello::MAX_LEN).contains(&len) {
+                let (least, most) = (TOKEN_MIN, Hello::MAX_LEN);
                 let problem = format!(
-                    "the token of \"{}\" is too short; allowed is 16 bytes or more",
-                    known.name
+                    "the token of \"{name}\" has {len} bytes; allowed is {least} to {most}"
                 );
-                return Err(ConfigError::new("trust.identities", problem));
+                return Err(ConfigError::new(field, problem));
             }
+            let same = |a: &Option<String>, b: &Option<String>| a.is_some() && a == b;
+            let twin = self.identities[..index].iter().find(|other| {
+                same(&other.token, &known.token) || same(&other.certificate, &known.certificate)
+            });
+            if let Some(twin) = twin {
+                let problem = format!(
+                    "\"{}\" and \"{name}\" cannot be told apart; give each a proof of its own",
+                    twin.name
+                );
+                return Err(ConfigError::new(field, problem));
+            }
+            ConfigError::check_range("trust.identities.weight", known.weight, 1..=1 << 16)?;
         }
         if self.require_identity && self.identities.is_empty() {
             return Err(ConfigError::new(
@@ -96,7 +128,7 @@ impl Trust {
                 name: known.name.clone(),
                 identity: Identity {
                     tenant: Tenant(known.tenant),
-                    weight: known.weight.max(1),
+                    weight: known.weight,
                     ..Identity::default()
                 },
                 claims: known.claims,

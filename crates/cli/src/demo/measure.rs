@@ -157,7 +157,8 @@ pub(super) fn service(
                 _ => setup.start()?,
             };
             let rates = Rates::constant(load * facts.capacity);
-            let run = offer(server.address, subject, plan, &facts, control, rates, plan.point)?;
+            let times = (WARM_UP, plan.point);
+            let run = offer(server.address, subject, plan, &facts, control, rates, times)?;
             points.push(point(*load, control, &run));
             shared = Some(server);
         }
@@ -194,7 +195,7 @@ fn offer(
     facts: &Facts,
     control: &str,
     rates: Rates,
-    time: Duration,
+    (warm_up, time): (Duration, Duration),
 ) -> Result<Run> {
     let controlled = control != NO_CONTROL;
     let offer = Offer {
@@ -205,7 +206,7 @@ fn offer(
         threads: 1,
         process: Process::Poisson,
         rates,
-        warm_up: WARM_UP,
+        warm_up,
         time,
         slo: Some(facts.slo),
         // A deadline is control: the server would refuse what cannot meet it.
@@ -252,29 +253,27 @@ fn spike(
         let server = plan.setup(subject, control, facts).start()?;
         let schedule: Schedule = format!("0s:{from}x,{}ms:{to}x", shift.as_millis()).parse()?;
         let rates = schedule.rates(Some(facts.capacity))?;
-        let time = SPIKE_AT + SPIKE_TIME;
-        let run = offer(server.address, subject, plan, facts, control, rates, time)?;
+        // What is measured begins at the shift; what was before it is in the series.
+        let times = (shift, SPIKE_TIME);
+        let run = offer(server.address, subject, plan, facts, control, rates, times)?;
         runs.push((control, run));
     }
     let at_s = shift.as_secs_f64();
     let (_, controlled) = &runs[1];
-    let bins: Vec<_> = controlled.series.bins().collect();
-    let mean = |after: bool| {
-        let side = bins.iter().filter(|bin| (bin.begin_seconds >= at_s) == after);
-        let goodputs: Vec<f64> = side.map(|bin| bin.goodput).collect();
-        goodputs.iter().sum::<f64>() / goodputs.len().max(1) as f64
-    };
-    let mut tails: Vec<f64> =
-        bins.iter().filter(|bin| bin.begin_seconds >= at_s).filter_map(|bin| bin.p99_us).collect();
-    tails.sort_unstable_by(f64::total_cmp);
+    let before: Vec<f64> = controlled
+        .series
+        .bins()
+        .filter(|bin| (WARM_UP.as_secs_f64()..at_s).contains(&bin.begin_seconds))
+        .map(|bin| bin.goodput)
+        .collect();
     Ok(Spike {
         stable_after_ms: stable_after_ms(controlled, shift),
         from_load: from,
         to_load: to,
         at_s,
-        goodput_before: mean(false),
-        goodput_after: mean(true),
-        p99_us_after: tails.get(tails.len() / 2).copied(),
+        goodput_before: before.iter().sum::<f64>() / before.len().max(1) as f64,
+        goodput_after: controlled.summary.total.goodput,
+        p99_us_after: controlled.summary.total.p99_us,
         runs: runs.iter().map(|(control, run)| spike_run(control, run, shift)).collect(),
     })
 }

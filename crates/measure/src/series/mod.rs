@@ -268,12 +268,6 @@ impl Cell {
         let drops = self.server_drops;
         (drops > 0).then(|| self.reject_nanos as f64 / drops as f64 / 1_000.0)
     }
-
-    /// Whether the 99th percentile is within the SLO, exactly: at least 99 % of the successes are
-    /// (the rounded percentile of a histogram may lie on the wrong side).
-    fn p99_within_slo(&self) -> bool {
-        self.successes > 0 && self.good * 100 >= self.successes * 99
-    }
 }
 
 fn empty_histogram() -> Histogram<u32> {

@@ -65,28 +65,39 @@ async fn hello(
     out.push(&frame.encode(), body);
     poll_fn(|cx| out.poll_flush(&mut stream, cx, &mut Written::default())).await?;
 
-    // Nothing follows the settings before the first call, so nothing is read too far.
-    let mut reader = FrameReader::default();
-    let mut buffer = vec![0; 4096];
-    let mut answer = None;
-    while answer.is_none() {
-        let read = poll_fn(|cx| stream.poll_read(cx, &mut buffer)).await?;
+    // Nothing behind the first frame is read: it is the driver's.
+    let mut bytes = Vec::new();
+    read_up_to(&mut stream, &mut bytes, HEADER_LEN).await?;
+    let frame = wire::Response::decode(&bytes, BODY_MAX)?;
+    read_up_to(&mut stream, &mut bytes, frame.frame_len()).await?;
+    let body = &bytes[HEADER_LEN..];
+    match frame.op {
+        ResponseOp::Settings => Ok((stream, wire::Settings::decode(body)?)),
+        ResponseOp::Goaway => Err(ConnectError::Refused(String::from_utf8_lossy(body).into_owned())),
+        _ => Err(ConnectError::Refused("the server's first frame was not its settings".into())),
+    }
+}
+
+/// Reads until there are `len` bytes, or the first of them cannot begin a frame.
+async fn read_up_to(
+    stream: &mut Stream,
+    bytes: &mut Vec<u8>,
+    len: usize,
+) -> Result<(), ConnectError> {
+    let mut buffer = [0; 4096];
+    while bytes.len() < len {
+        let room = buffer.len().min(len - bytes.len());
+        let read = poll_fn(|cx| stream.poll_read(cx, &mut buffer[..room])).await?;
         if read.len == 0 {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
         }
-        reader.feed(&buffer[..read.len], BODY_MAX, |frame: wire::Response, bytes| {
-            let body = bytes.slice(HEADER_LEN..frame.frame_len());
-            answer.get_or_insert((frame.op, body));
-            Ok::<_, DecodeError>(())
-        })?;
-    }
-    match answer {
-        Some((ResponseOp::Settings, body)) => Ok((stream, wire::Settings::decode(&body)?)),
-        Some((ResponseOp::Goaway, reason)) => {
-            Err(ConnectError::Refused(String::from_utf8_lossy(&reason).into_owned()))
+        bytes.extend_from_slice(&buffer[..read.len]);
+        match wire::Response::decode(bytes, BODY_MAX) {
+            Err(error) if !error.is_incomplete() => return Err(error.into()),
+            _ => {}
         }
-        _ => Err(ConnectError::Refused("the server's first frame was not its settings".into())),
     }
+    Ok(())
 }
 
 /// Drives a session until it ends, and tells all its calls.
@@ -239,7 +250,7 @@ fn on_frame(
         ResponseOp::Goaway => {
             let reason = &bytes.as_slice()[HEADER_LEN..];
             *goaway = Some(String::from_utf8_lossy(reason).into_owned());
-            state.leaving = true;
+            state.leave(results);
             Ok(())
         }
         ResponseOp::Settings => Err(Broken("the server sent its settings twice".into())),

@@ -51,8 +51,12 @@ pub(super) struct State {
     serial: u32,
     /// Frames on their way out; the driver takes them.
     pub(super) out: OutBuffer,
+    /// Calls that the server lets any session have outstanding, whatever its window.
+    outstanding_max: u32,
     /// The handles are gone, or the server asked to leave: no new calls.
     pub(super) leaving: bool,
+    /// A goodbye has to be said once all calls were sent.
+    goodbye: bool,
     /// Why the connection ended.
     closed: Option<String>,
 }
@@ -93,7 +97,9 @@ impl Session {
             calls: Slab::new(),
             serial: 0,
             out: OutBuffer::default(),
+            outstanding_max: settings.outstanding_max.max(1),
             leaving: false,
+            goodbye: false,
             closed: None,
         };
         let shared = Arc::new(Shared {
@@ -183,8 +189,7 @@ impl Drop for Handle {
     fn drop(&mut self) {
         let mut state = self.shared.state.lock();
         state.leaving = true;
-        let goodbye = wire::Request::new(RequestOp::Goodbye);
-        state.out.push(&goodbye.encode(), Bytes::new());
+        state.goodbye = true;
         drop(state);
         self.shared.waker.wake();
     }
@@ -201,9 +206,7 @@ impl State {
     ) -> u64 {
         let refused = match &self.closed {
             Some(reason) => Some(CallError::ConnectionLost(reason.clone())),
-            None if self.leaving => {
-                Some(CallError::ConnectionLost("the server asked its clients to leave".into()))
-            }
+            None if self.leaving => Some(asked_to_leave()),
             None if request.payload.len() > settings.body_max as usize => {
                 Some(CallError::TooLarge { len: request.payload.len(), max: settings.body_max })
             }
@@ -227,7 +230,9 @@ impl State {
 
     /// Sends all that may leave now, and ends what never will.
     pub(super) fn pump(&mut self, now: Instant, results: &mut Results) {
-        while let Some(departed) = self.outbox.poll_send(now) {
+        while self.outbox.outstanding() < self.outstanding_max
+            && let Some(departed) = self.outbox.poll_send(now)
+        {
             let key = departed.item;
             if self.calls[key].done.is_none() {
                 // Its caller lost interest while it waited.
@@ -245,6 +250,20 @@ impl State {
             let late = now >= call.deadline && reason == DropReason::Expired;
             let error = if late { CallError::DeadlineExceeded } else { CallError::NotSent(reason) };
             results.extend(call.done.map(|done| (done, Err(error))));
+        }
+        if self.goodbye && self.outbox.pending() == 0 {
+            self.goodbye = false;
+            let goodbye = wire::Request::new(RequestOp::Goodbye);
+            self.out.push(&goodbye.encode(), Bytes::new());
+        }
+    }
+
+    /// The server takes no more calls on this session: what was not sent never will be.
+    pub(super) fn leave(&mut self, results: &mut Results) {
+        self.leaving = true;
+        for key in self.outbox.take_pending() {
+            let call = self.calls.remove(key);
+            results.extend(call.done.map(|done| (done, Err(asked_to_leave()))));
         }
     }
 
@@ -348,6 +367,10 @@ impl Call {
         frame.body_len = payload.len() as u32;
         (frame, payload)
     }
+}
+
+fn asked_to_leave() -> CallError {
+    CallError::ConnectionLost("the server asked its clients to leave".into())
 }
 
 /// A call's number: its place in the table, and which of the successive calls of that place it is.

@@ -23,12 +23,15 @@ pub(crate) struct OutBuffer {
     pieces: VecDeque<Bytes>,
     tail: BytesMut,
     len: usize,
+    /// The stream took bytes that it may still hold: TLS does.
+    unflushed: bool,
 }
 
 impl OutBuffer {
     /// Appends a header and its body.
     pub(crate) fn push(&mut self, header: &[u8], body: Bytes) {
         self.len += header.len() + body.len();
+        self.unflushed = true;
         self.tail.extend_from_slice(header);
         if body.len() < COPY_MAX {
             self.tail.extend_from_slice(&body);
@@ -43,12 +46,12 @@ impl OutBuffer {
         self.len
     }
 
-    /// True when nothing waits.
+    /// True when nothing waits, here or in the stream.
     pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len == 0 && !self.unflushed
     }
 
-    /// Writes until all is written or the stream takes no more; gives the number of bytes and writes.
+    /// Writes until all is out or the stream takes no more; gives the number of bytes and writes.
     pub(crate) fn poll_flush(
         &mut self,
         stream: &mut Stream,
@@ -74,7 +77,9 @@ impl OutBuffer {
         if self.tail.capacity() > KEEP_MAX {
             self.tail = BytesMut::new();
         }
-        stream.poll_flush(cx)
+        ready!(stream.poll_flush(cx))?;
+        self.unflushed = false;
+        Poll::Ready(Ok(()))
     }
 
     fn advance(&mut self, mut n: usize) {

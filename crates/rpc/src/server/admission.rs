@@ -212,10 +212,9 @@ impl Admission {
             Budget::Off => context,
             Budget::Fixed(budget) => context.with_budget_at_most(budget),
             Budget::Auto => {
+                // After the wait come the service and the way back.
                 let after = predictor.service_p99() + self.rtt;
                 let budget = self.slo.saturating_sub(after).max(self.slo / BUDGET_FLOOR);
-                // A deadline must leave room for the service and the way back, which come after the wait.
-                let after = predictor.service_mean() + self.rtt / 2;
                 let deadline = frame.claims.deadline.map(|left| left.saturating_sub(after));
                 context.with_budget_at_most(deadline.map_or(budget, |left| left.min(budget)))
             }
@@ -294,6 +293,11 @@ impl Admission {
     pub(super) fn drain(&self) {
         self.state.lock().draining = true;
         self.sessions().iter().for_each(|session| session.leave());
+    }
+
+    /// True once [`drain`](Self::drain) was called.
+    pub(super) fn is_draining(&self) -> bool {
+        self.state.lock().draining
     }
 
     /// Requests in the server.

@@ -8,7 +8,7 @@ use seawall_control::admission;
 use seawall_control::config::{ConfigError, duration};
 use serde::{Deserialize, Serialize};
 
-use crate::trust::Trust;
+use crate::trust::{Known, Trust};
 
 /// A server: where it listens, whom it believes, how it admits, and what it bounds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -178,7 +178,21 @@ impl ServerConfig {
         ConfigError::check_range("limits.outstanding", self.limits.outstanding, 1..=1 << 24)?;
         ConfigError::check_range("limits.violations", self.limits.violations, 1..=u32::MAX)?;
         ConfigError::check_range("limits.unread_bytes", self.limits.unread_bytes, 4096..=1 << 32)?;
-        self.trust.validate()
+        self.trust.validate()?;
+        let authorities = self.tls.as_ref().and_then(|tls| tls.client_authorities.as_ref());
+        let unprovable = |known: &&Known| known.token.is_none() && authorities.is_none();
+        if let Some(known) = self.trust.identities.iter().find(unprovable) {
+            let problem = format!(
+                "\"{}\" has a certificate only, which nobody can show; set tls.client_authorities",
+                known.name
+            );
+            return Err(ConfigError::new("trust.identities", problem));
+        }
+        if self.budget == Budget::Fixed(Duration::ZERO) {
+            let problem = "0ns is out of range; allowed is more than 0ns, auto or off";
+            return Err(ConfigError::new("budget", problem));
+        }
+        Ok(())
     }
 
     /// Threads that run handlers.

@@ -34,6 +34,10 @@ const READS_PER_TURN: usize = 4;
 /// How long a closing connection may take to read why it is closed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
+/// How long more than `limits.unread_bytes` may wait for a client. The replies to calls that are already
+/// in the server may be more than that, and a client that reads takes them in less time.
+const SURPLUS: Duration = Duration::from_secs(1);
+
 /// Bytes that one read takes. The buffer is the thread's, not the connection's.
 const READ_BYTES: usize = 64 << 10;
 
@@ -43,22 +47,54 @@ thread_local! {
 }
 
 /// Drives one connection until it ends, and gives the reason.
-pub(super) async fn drive(stream: Stream, certificate: Vec<String>, shared: Arc<Shared>) {
+///
+/// It was accepted at `opened`; `certificate` holds the names that its client proved.
+pub(super) async fn drive(
+    stream: Stream,
+    certificate: Vec<String>,
+    opened: Instant,
+    shared: Arc<Shared>,
+) {
     let Some(session) = shared.admission.open() else {
-        return Connection::farewell(stream, &CloseReason::Full, &shared).await;
+        let draining = shared.admission.is_draining();
+        let reason = if draining { CloseReason::Shutdown } else { CloseReason::Full };
+        tracing::warn!(%reason, "closing a connection");
+        return farewell(stream, OutBuffer::default(), &reason, &shared).await;
     };
-    let mut connection = Connection::new(session, certificate, shared.clone(), stream);
+    let mut connection = Connection::new(session, certificate, opened, shared.clone(), stream);
     let reason = poll_fn(|cx| connection.poll(cx)).await;
     connection.close();
     let peer = connection.peer.as_ref().map_or("", |peer| peer.name.as_str());
     let outstanding = connection.in_flight;
     if reason.is_worth_telling() {
         tracing::warn!(%reason, peer, outstanding, "closing a connection");
-        Connection::farewell(connection.stream, &reason, &shared).await;
+        farewell(connection.stream, connection.out, &reason, &shared).await;
     } else {
         tracing::debug!(%reason, peer, outstanding, "connection closed");
         shared.counters.closed(&reason);
     }
+}
+
+/// Tells the peer, behind what it was already to be told, why it is disconnected, if it reads it soon.
+async fn farewell(mut stream: Stream, mut out: OutBuffer, reason: &CloseReason, shared: &Shared) {
+    shared.counters.closed(reason);
+    let body = Bytes::from(reason.to_string());
+    let mut frame = wire::Response::new(ResponseOp::Goaway);
+    frame.body_len = body.len() as u32;
+    out.push(&frame.encode(), body);
+    let mut written = Written::default();
+    let say = poll_fn(|cx| {
+        std::task::ready!(out.poll_flush(&mut stream, cx, &mut written))?;
+        std::task::ready!(stream.poll_shutdown(cx))?;
+        // Reading what is still on its way keeps the kernel from resetting the connection before
+        // the peer has read the reason.
+        let mut ignored = [0; 4096];
+        while std::task::ready!(stream.poll_read(cx, &mut ignored))?.len > 0 {}
+        Poll::Ready(std::io::Result::Ok(()))
+    });
+    let _ = tokio::time::timeout(FAREWELL, say).await;
+    add(&shared.counters.bytes_sent, written.bytes);
+    add(&shared.counters.writes, written.writes);
 }
 
 struct Connection {
@@ -78,9 +114,14 @@ struct Connection {
     calls: HashMap<u64, Task<(), Context>>,
     in_flight: u32,
     violations: u32,
+    /// When the connection was accepted.
     opened: Instant,
+    /// Since when the client owes the rest of a frame.
     frame_since: Option<Instant>,
+    /// Since when the client has read nothing of what waits for it.
     write_since: Option<Instant>,
+    /// Since when more waits for the client than should.
+    surplus_since: Option<Instant>,
     /// The client said goodbye.
     client_leaves: bool,
     /// The client was told to leave.
@@ -91,6 +132,7 @@ impl Connection {
     fn new(
         session: Arc<Session>,
         certificate: Vec<String>,
+        opened: Instant,
         shared: Arc<Shared>,
         stream: Stream,
     ) -> Self {
@@ -106,9 +148,10 @@ impl Connection {
             calls: HashMap::new(),
             in_flight: 0,
             violations: 0,
-            opened: clock::now(),
+            opened,
             frame_since: None,
             write_since: None,
+            surplus_since: None,
             client_leaves: false,
             told_to_leave: false,
             shared,
@@ -137,8 +180,12 @@ impl Connection {
         }
         self.answer();
         self.write(cx)?;
-        if unread && self.may_read() {
-            cx.waker().wake_by_ref();
+        if unread {
+            // What the client owes may have come already.
+            self.frame_since = self.frame_since.map(|_| clock::now());
+            if self.may_read() {
+                cx.waker().wake_by_ref();
+            }
         }
         if self.session.is_leaving() && !self.told_to_leave {
             self.told_to_leave = true;
@@ -154,23 +201,36 @@ impl Connection {
 
     /// A client that does not read what it asked for is not read from either.
     fn may_read(&self) -> bool {
-        !self.client_leaves && self.out.len() < self.shared.config.limits.unread_bytes / 2
+        self.out.len() < self.shared.config.limits.unread_bytes / 2
     }
 
     /// Reads once; true if there was something.
     fn read(&mut self, cx: &mut TaskContext<'_>) -> Result<bool, CloseReason> {
         READ_BUFFER.with_borrow_mut(|buffer| {
-            let Poll::Ready(read) = self.stream.poll_read(cx, buffer)? else { return Ok(false) };
-            if read.len == 0 {
-                let left = self.in_flight == 0 && !self.reader.is_waiting();
-                return Err(if left { CloseReason::Left } else { CloseReason::Gone });
-            }
+            let read = match self.stream.poll_read(cx, buffer) {
+                Poll::Pending => return Ok(false),
+                Poll::Ready(Ok(read)) if read.len > 0 => read,
+                // How the stream of a client that said goodbye ends does not matter any more.
+                Poll::Ready(Err(error)) if !self.client_leaves => return Err(error.into()),
+                Poll::Ready(_) => {
+                    let left = self.in_flight == 0 && !self.reader.is_waiting();
+                    return Err(if left { CloseReason::Left } else { CloseReason::Gone });
+                }
+            };
             add(&self.shared.counters.bytes_received, read.len as u64);
+            if self.client_leaves {
+                // Nothing may follow a goodbye; it is read to learn when the client is gone.
+                return Ok(true);
+            }
             let body_max = self.shared.config.limits.body_bytes;
             let mut reader = std::mem::take(&mut self.reader);
             let fed = reader.feed(&buffer[..read.len], body_max, |frame, bytes| {
                 self.frame(&frame, &bytes, read.waited)
             });
+            if self.client_leaves {
+                self.frame_since = None;
+                return Ok(true);
+            }
             self.reader = reader;
             fed?;
             self.frame_since = if self.reader.is_waiting() {
@@ -188,6 +248,11 @@ impl Connection {
         bytes: &FrameBytes<'_>,
         waited: Duration,
     ) -> Result<(), CloseReason> {
+        if self.client_leaves {
+            return Ok(());
+        }
+        // Whatever the read brings behind this frame has only just begun.
+        self.frame_since = None;
         match (frame.op, &self.peer) {
             (RequestOp::Hello, None) => self.hello(bytes.as_slice()),
             (RequestOp::Hello, Some(_)) => Err(CloseReason::Unexpected("a second hello")),
@@ -325,9 +390,11 @@ impl Connection {
             Poll::Pending if written.bytes > 0 => self.write_since = Some(clock::now()),
             Poll::Pending => self.write_since = self.write_since.or(Some(clock::now())),
         }
-        if self.out.len() > self.shared.config.limits.unread_bytes {
-            return Err(CloseReason::NotReading);
-        }
+        self.surplus_since = if self.out.len() > self.shared.config.limits.unread_bytes {
+            self.surplus_since.or(Some(clock::now()))
+        } else {
+            None
+        };
         Ok(())
     }
 
@@ -337,6 +404,7 @@ impl Connection {
         let hello = self.peer.is_none().then_some(self.opened + limits.hello_timeout);
         let frame = self.frame_since.map(|since| since + limits.frame_timeout);
         let write = self.write_since.map(|since| since + limits.write_timeout);
+        let surplus = self.surplus_since.map(|since| since + SURPLUS);
         let passed = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
         if passed(hello) {
             return Err(CloseReason::HelloTimeout);
@@ -344,39 +412,20 @@ impl Connection {
         if passed(frame) {
             return Err(CloseReason::FrameTimeout);
         }
-        if passed(write) {
+        if passed(write) || passed(surplus) {
             return Err(CloseReason::NotReading);
         }
-        let next = [hello, frame, write].into_iter().flatten().min();
+        let next = [hello, frame, write, surplus].into_iter().flatten().min();
         self.session.set_deadline(next.unwrap_or(Instant::NEVER));
         Ok(())
     }
 
-    /// Cancels what is left and gives everything back.
+    /// Ends what is ready, cancels what is left, and gives everything back.
     fn close(&mut self) {
+        self.answer();
         let identified = self.peer.is_some();
         self.shared.admission.close(self.session.id, identified, self.in_flight);
         add(&self.shared.counters.cancellations, u64::from(self.in_flight));
         self.calls.clear();
-    }
-
-    /// Tells the peer why it is disconnected, if it reads it soon.
-    async fn farewell(mut stream: Stream, reason: &CloseReason, shared: &Shared) {
-        shared.counters.closed(reason);
-        let mut out = OutBuffer::default();
-        let body = Bytes::from(reason.to_string());
-        let mut frame = wire::Response::new(ResponseOp::Goaway);
-        frame.body_len = body.len() as u32;
-        out.push(&frame.encode(), body);
-        let say = poll_fn(|cx| {
-            std::task::ready!(out.poll_flush(&mut stream, cx, &mut Written::default()))?;
-            std::task::ready!(stream.poll_shutdown(cx))?;
-            // Reading what is still on its way keeps the kernel from resetting the connection before
-            // the peer has read the reason.
-            let mut ignored = [0; 4096];
-            while std::task::ready!(stream.poll_read(cx, &mut ignored))?.len > 0 {}
-            Poll::Ready(std::io::Result::Ok(()))
-        });
-        let _ = tokio::time::timeout(FAREWELL, say).await;
     }
 }

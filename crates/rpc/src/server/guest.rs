@@ -5,21 +5,27 @@
 //! run queue's budget bound their wait like everybody's.
 
 use std::future::Future;
+use std::io::{self, IoSlice};
 use std::sync::Arc;
-use std::task::{Context as TaskContext, Poll};
+use std::task::{Context as TaskContext, Poll, ready};
+use std::time::Duration;
 
 use async_task::{Builder, Task};
 use bytes::Bytes;
+use seawall_control::Instant;
 use seawall_control::request::{Claims, Identity};
 use seawall_control::wire;
+use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 
 use super::Shared;
 use super::admission::Entry;
+use super::close::CloseReason;
 use super::context::Context;
 use super::job::{Call, End, Reply, serve};
 use super::session::Session;
 use super::stats::add;
+use crate::net::{Stream, keep_alive};
 use crate::status::Status;
 
 /// Opens sessions for guests of one server.
@@ -34,6 +40,7 @@ pub struct Guests {
 pub struct Guest {
     shared: Arc<Shared>,
     session: Arc<Session>,
+    stream: Option<Stream>,
     calls: std::collections::HashMap<u64, Task<(), Context>>,
     refused: Vec<Reply>,
     collected: Vec<Reply>,
@@ -72,11 +79,31 @@ impl Guests {
         Some(Guest {
             shared: self.shared.clone(),
             session,
+            stream: None,
             calls: std::collections::HashMap::new(),
             refused: Vec::new(),
             collected: Vec::new(),
             in_flight: 0,
         })
+    }
+
+    /// Opens a session for the client behind `tcp`, which is then read and written through the guest, so
+    /// that its bytes are counted and their wait to be read is known.
+    ///
+    /// # Errors
+    ///
+    /// Gives the socket back when the server has no room for another session, or is about to stop.
+    pub fn open_with(&self, tcp: TcpStream) -> Result<Guest, TcpStream> {
+        add(&self.shared.counters.accepted, 1);
+        let Some(mut guest) = self.open() else {
+            self.shared.counters.closed(&CloseReason::Full);
+            return Err(tcp);
+        };
+        if let Err(error) = keep_alive(&tcp) {
+            tracing::debug!(%error, "the connection was gone before it began"); // the first read says so
+        }
+        guest.stream = Some(Stream::plain(tcp, self.shared.config.receive_timestamps));
+        Ok(guest)
     }
 }
 
@@ -90,13 +117,22 @@ impl Guest {
         H: FnOnce(Context) -> Fut,
         Fut: Future<Output = Result<Bytes, Status>> + Send + 'static,
     {
+        self.submit_as(id, 0, Duration::ZERO, handler);
+    }
+
+    /// The same, as a call of `method`, whose class it is measured in, after its bytes had `waited` to
+    /// be read.
+    pub fn submit_as<H, Fut>(&mut self, id: u64, method: u16, waited: Duration, handler: H)
+    where
+        H: FnOnce(Context) -> Fut,
+        Fut: Future<Output = Result<Bytes, Status>> + Send + 'static,
+    {
         add(&self.shared.counters.requests, 1);
         self.in_flight += 1;
         let mut frame = wire::Request::new(wire::RequestOp::Call);
-        frame.claims = Claims { id, ..Claims::default() };
+        frame.claims = Claims { id, method, ..Claims::default() };
         let shared = &self.shared;
         let excess = self.in_flight > shared.config.limits.outstanding;
-        let waited = std::time::Duration::ZERO;
         match shared.admission.arrive(self.session.id, &frame, &shared.router, waited, excess) {
             Entry::Admitted(context) => {
                 let call = Call::new(context.clone(), self.session.clone());
@@ -110,9 +146,55 @@ impl Guest {
             Entry::Refused(context, refusal) => self.refused.push(Reply {
                 context,
                 end: End::Rejected(refusal.rejected),
-                service: std::time::Duration::ZERO,
+                service: Duration::ZERO,
             }),
         }
+    }
+
+    /// Reads from the guest's socket. Gives the number of bytes, zero at the end of the stream, and how
+    /// long they had waited to be read, as far as that is known.
+    ///
+    /// # Panics
+    ///
+    /// This and the other methods of the socket panic if the guest was not
+    /// [opened with](Guests::open_with) one.
+    pub fn poll_read(
+        &mut self,
+        cx: &mut TaskContext<'_>,
+        buf: &mut [u8],
+    ) -> Poll<io::Result<(usize, Duration)>> {
+        let read = ready!(self.stream().poll_read(cx, buf))?;
+        add(&self.shared.counters.bytes_received, read.len as u64);
+        Poll::Ready(Ok((read.len, read.waited)))
+    }
+
+    /// Writes some of `pieces` to the guest's socket, and gives the number of bytes.
+    pub fn poll_write(
+        &mut self,
+        cx: &mut TaskContext<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = ready!(self.stream().poll_write(cx, pieces))?;
+        add(&self.shared.counters.bytes_sent, written as u64);
+        add(&self.shared.counters.writes, 1);
+        Poll::Ready(Ok(written))
+    }
+
+    /// Tells the client that nothing more will come.
+    pub fn poll_shutdown(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_shutdown(cx)
+    }
+
+    /// True once the server wants its clients to leave: it takes no more calls. The task that last called
+    /// [`poll_replies`](Self::poll_replies) is woken then.
+    pub fn is_leaving(&self) -> bool {
+        self.session.is_leaving()
+    }
+
+    /// Has that task woken some time after `at`, too: within a quarter of a second, which is what
+    /// deadlines against slow clients need. [`Instant::NEVER`] takes it back.
+    pub fn set_deadline(&mut self, at: Instant) {
+        self.session.set_deadline(at);
     }
 
     /// Calls that have no reply yet.
@@ -148,10 +230,18 @@ impl Guest {
         }
         Poll::Ready(())
     }
+
+    fn stream(&mut self) -> &mut Stream {
+        self.stream.as_mut().expect("the guest was opened with a socket")
+    }
 }
 
 impl Drop for Guest {
     fn drop(&mut self) {
+        if self.stream.is_some() {
+            let left = self.in_flight == 0;
+            self.shared.counters.closed(&if left { CloseReason::Left } else { CloseReason::Gone });
+        }
         self.shared.admission.close(self.session.id, true, self.in_flight);
         add(&self.shared.counters.cancellations, u64::from(self.in_flight));
     }

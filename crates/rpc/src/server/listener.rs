@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use seawall_control::Instant;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 
@@ -12,6 +13,7 @@ use super::Shared;
 use super::close::CloseReason;
 use super::connection;
 use super::stats::add;
+use crate::clock;
 use crate::net::{Stream, keep_alive, listen};
 use crate::tls::Acceptor;
 
@@ -48,37 +50,46 @@ async fn accept(
             }
         };
         add(&shared.counters.accepted, 1);
+        let opened = clock::now();
         if let Err(error) = keep_alive(&tcp) {
-            tracing::debug!(%error, "the connection was gone before it began");
+            gone(&shared, error);
             continue;
         }
         let (shared, acceptor) = (shared.clone(), acceptor.clone());
         if reactors.len() == 1 {
-            reactors[0].spawn(serve(tcp, shared, acceptor));
+            reactors[0].spawn(serve(tcp, opened, shared, acceptor));
             continue;
         }
         // A socket belongs to the reactor that it was registered with, so it moves as a plain one.
-        let Ok(tcp) = tcp.into_std() else { continue };
+        let tcp = tcp.into_std();
         reactors[turn % reactors.len()].spawn(async move {
-            if let Ok(tcp) = TcpStream::from_std(tcp) {
-                serve(tcp, shared, acceptor).await;
+            match tcp.and_then(TcpStream::from_std) {
+                Ok(tcp) => serve(tcp, opened, shared, acceptor).await,
+                Err(error) => gone(&shared, error),
             }
         });
     }
 }
 
-async fn serve(tcp: TcpStream, shared: Arc<Shared>, acceptor: Option<Acceptor>) {
+async fn serve(tcp: TcpStream, opened: Instant, shared: Arc<Shared>, acceptor: Option<Acceptor>) {
     let Some(acceptor) = acceptor else {
         let stream = Stream::plain(tcp, shared.config.receive_timestamps);
-        return connection::drive(stream, Vec::new(), shared).await;
+        return connection::drive(stream, Vec::new(), opened, shared).await;
     };
     let shaken = tokio::time::timeout(shared.config.limits.hello_timeout, acceptor.accept(tcp));
-    match shaken.await {
-        Ok(Ok((stream, certificate))) => connection::drive(stream, certificate, shared).await,
-        Ok(Err(error)) => {
-            tracing::warn!(%error, "a TLS handshake failed");
-            shared.counters.closed(&CloseReason::Io(error));
+    let reason = match shaken.await {
+        Ok(Ok((stream, certificate))) => {
+            return connection::drive(stream, certificate, opened, shared).await;
         }
-        Err(_) => shared.counters.closed(&CloseReason::HelloTimeout),
-    }
+        Ok(Err(error)) => CloseReason::Io(error),
+        Err(_) => CloseReason::HelloTimeout,
+    };
+    tracing::warn!(%reason, "a TLS handshake failed");
+    shared.counters.closed(&reason);
+}
+
+/// Counts a connection that ended before anybody could look at it.
+fn gone(shared: &Shared, error: io::Error) {
+    tracing::debug!(%error, "a connection was gone before it began");
+    shared.counters.closed(&CloseReason::Io(error));
 }

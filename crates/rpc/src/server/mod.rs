@@ -109,7 +109,10 @@ impl Server {
             stop: Stop::default(),
             config,
         });
-        let threads = threads::Threads::start(&shared).map_err(StartError::Threads)?;
+        let threads = threads::Threads::start(&shared).map_err(|error| {
+            shared.stop.stop(); // those that did start
+            StartError::Threads(error)
+        })?;
         let mut server = Self { address: shared.config.listen, shared, threads: Some(threads) };
         server.address = server.listen(acceptor)?;
         server.keep_time();
@@ -179,6 +182,7 @@ impl Drop for Server {
         if let Some(threads) = self.threads.take() {
             threads.join();
         }
+        self.shared.queue.close();
     }
 }
 

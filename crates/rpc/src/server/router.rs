@@ -86,8 +86,8 @@ impl Router {
         queue: &Arc<RunQueue>,
     ) -> (Job, Task<(), Context>) {
         match self.find(call.context.claims().method) {
-            Some(method) => method.handler.job(call, payload, admission.clone(), queue),
-            None => unknown_method.job(call, payload, admission.clone(), queue),
+            Some(method) => method.handler.clone().job(call, payload, admission.clone(), queue),
+            None => Arc::new(unknown_method).job(call, payload, admission.clone(), queue),
         }
     }
 
@@ -112,7 +112,7 @@ async fn unknown_method(ctx: Context, _payload: Bytes) -> Result<Bytes, Status> 
 /// A handler whose future's type is known only where it is made into a job: one allocation a request.
 trait Handler: Send + Sync {
     fn job(
-        &self,
+        self: Arc<Self>,
         call: Call,
         payload: Bytes,
         admission: Arc<Admission>,
@@ -126,14 +126,16 @@ where
     Fut: Future<Output = Result<Bytes, Status>> + Send + 'static,
 {
     fn job(
-        &self,
+        self: Arc<Self>,
         call: Call,
         payload: Bytes,
         admission: Arc<Admission>,
         queue: &Arc<RunQueue>,
     ) -> (Job, Task<(), Context>) {
         let context = call.context.clone();
-        let handled = self(context.clone(), payload);
+        // Called by the worker, not here: all of a handler is measured, and a panic in it is its own.
+        let handed = context.clone();
+        let handled = async move { self(handed, payload).await };
         Builder::new()
             .metadata(context)
             .spawn(move |_| serve(call, admission, handled), queue.scheduler())

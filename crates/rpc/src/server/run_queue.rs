@@ -32,6 +32,7 @@ pub(super) struct RunQueue {
 struct Jobs {
     lanes: Lanes<Job>,
     idle: Vec<Waker>,
+    closed: bool,
 }
 
 impl RunQueue {
@@ -39,6 +40,11 @@ impl RunQueue {
     pub(super) fn push(&self, job: Job) {
         let droppable = job.metadata().claims().droppable;
         let mut jobs = self.jobs.lock();
+        if jobs.closed {
+            drop(jobs);
+            drop(job); // which cancels it
+            return;
+        }
         jobs.lanes.push(clock::now(), droppable, job);
         self.publish(&jobs.lanes);
         let worker = jobs.idle.pop();
@@ -46,6 +52,18 @@ impl RunQueue {
         if let Some(worker) = worker {
             worker.wake();
         }
+    }
+
+    /// Cancels all jobs, and those that come: no worker takes them any more.
+    ///
+    /// A job keeps its queue alive, so that without this neither would ever be freed.
+    pub(super) fn close(&self) {
+        let mut jobs = self.jobs.lock();
+        jobs.closed = true;
+        let cancelled = std::mem::take(&mut jobs.lanes);
+        self.publish(&jobs.lanes);
+        drop(jobs);
+        drop(cancelled);
     }
 
     /// Takes the next job, and since when it could run.
