@@ -33,7 +33,7 @@ enum Command {
     /// Run a server: a synthetic one that spends CPU time, or a key-value store
     Serve(serve::Options),
     /// Offer a load to a server, whatever it answers, and measure
-    Load(load::Options),
+    Load(Box<load::Options>),
 }
 
 fn main() -> ExitCode {

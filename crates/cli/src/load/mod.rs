@@ -161,7 +161,7 @@ fn offer(options: &Options) -> Result<Offer> {
         options.servers.iter().map(|name| resolve(name)).collect();
     let workload = match options.workload {
         Kind::Synthetic => Workload::Synthetic,
-        Kind::Kv => Workload::Kv(options.mix.clone()),
+        Kind::Kv => Workload::Kv(options.mix),
     };
     Ok(Offer {
         servers: servers?,

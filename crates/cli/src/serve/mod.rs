@@ -1,7 +1,6 @@
 //! `seawall serve`: a server in this process, until it is told to stop.
 
 mod burn;
-mod kvshim;
 mod metrics;
 mod synthetic;
 
@@ -11,8 +10,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use kvshim::{KvConfig, KvServer};
 use seawall_control::config::duration;
+use seawall_kv::server::{KvConfig, KvServer};
 use seawall_rpc::{Server, ServerConfig, Stats};
 use serde::{Deserialize, Serialize};
 use toml::Value;
@@ -94,13 +93,25 @@ struct Config {
     metrics: MetricsTable,
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct KvTable {
     /// Memory, hash table and item limits.
     store: seawall_kv::Config,
     /// Where to listen for memcached's text protocol; nowhere by default.
     memcached: Option<SocketAddr>,
+    /// Commands that one memcached connection may have unanswered.
+    pipeline: u32,
+    /// Within how long the memory of an expired item becomes free although nobody looks at it.
+    #[serde(with = "duration")]
+    sweep_period: Duration,
+}
+
+impl Default for KvTable {
+    fn default() -> Self {
+        let KvConfig { store, memcached, pipeline, sweep_period, .. } = KvConfig::default();
+        Self { store, memcached, pipeline, sweep_period }
+    }
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -170,12 +181,9 @@ fn start(service: &Service, config: &Config) -> Result<Running> {
             Ok(Running::Synthetic(Server::start(config.server.clone(), router)?))
         }
         Service::Kv { .. } => {
-            let config = KvConfig {
-                store: config.kv.store.clone(),
-                server: config.server.clone(),
-                memcached: config.kv.memcached,
-                ..KvConfig::default()
-            };
+            let KvTable { store, memcached, pipeline, sweep_period } = config.kv.clone();
+            let server = config.server.clone();
+            let config = KvConfig { store, server, memcached, pipeline, sweep_period };
             Ok(Running::Kv(KvServer::start(config)?))
         }
     }
