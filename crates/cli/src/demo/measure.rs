@@ -24,9 +24,6 @@ const SLO_FACTOR: u32 = 10;
 /// Mean service time of the synthetic service.
 const SYNTHETIC_SERVICE: Duration = Duration::from_micros(100);
 
-/// Requests on their way while capacity is measured: enough to keep the server busy.
-const SATURATION: usize = 64;
-
 /// Before each point, for the controller to settle.
 const WARM_UP: Duration = Duration::from_millis(500);
 
@@ -180,7 +177,8 @@ fn facts(subject: Subject, plan: &Plan) -> Result<Facts> {
     let rtt = probe::round_trip(server.address, &client, &subject.ping())?;
     let times = (WARM_UP, Duration::from_millis(1_500));
     let workload = subject.workload();
-    let capacity = probe::capacity(server.address, &client, &workload, SATURATION, times)?;
+    let sessions = plan.sessions as usize;
+    let capacity = probe::capacity(server.address, &client, &workload, sessions, times)?;
     let service = match subject {
         Subject::Synthetic => SYNTHETIC_SERVICE,
         Subject::Kv => Duration::from_secs_f64(1.0 / capacity),

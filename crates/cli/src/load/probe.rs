@@ -21,6 +21,9 @@ const PINGS: usize = 1_000;
 /// Writes on their way at the same time while a store is filled.
 const FILLERS: u64 = 64;
 
+/// How often one write is tried.
+const TRIES: usize = 100;
+
 /// Median time of a call that does nothing, one at a time, by a client that does not sleep.
 ///
 /// # Errors
@@ -54,7 +57,8 @@ pub(crate) fn round_trip(
     })
 }
 
-/// Requests per second that the server serves when `outstanding` requests are always there for it.
+/// Requests per second that the server serves when each of `count` sessions always has a request or two
+/// on its way.
 ///
 /// # Errors
 ///
@@ -63,11 +67,11 @@ pub(crate) fn capacity(
     server: SocketAddr,
     config: &ClientConfig,
     workload: &Workload,
-    outstanding: usize,
+    count: usize,
     (warm_up, time): (Duration, Duration),
 ) -> Result<f64> {
     runtime()?.block_on(async {
-        let sessions = sessions::open(&[server], outstanding.min(16), config).await?;
+        let sessions = sessions::open(&[server], count, config).await?;
         let served = Arc::new(AtomicU64::new(0));
         let ended = Arc::new(Mutex::new(Vec::new()));
         let mut rng = Rng::new(1);
@@ -79,7 +83,7 @@ pub(crate) fn capacity(
             };
             sessions[session].submit(workload.next(rng).1, Box::new(done));
         };
-        (0..outstanding).for_each(|i| submit(i % sessions.len(), &mut rng));
+        (0..2 * count).for_each(|i| submit(i % count, &mut rng));
         let start = clock::now();
         let mut begin = None;
         loop {
@@ -122,11 +126,23 @@ pub(crate) fn fill(server: SocketAddr, config: &ClientConfig, mix: &KeyValueMix)
                 .collect();
             for (request, write) in writes {
                 if write.await.is_err() {
-                    // Refused for lack of credits, most likely: the others have made room by now.
-                    session.call(request).await.context("cannot fill the store")?;
+                    write_again(&session, &request).await?;
                 }
             }
         }
         Ok(())
     })
+}
+
+/// A write that was refused, as a server may do even to a lone client that sends this fast, is tried
+/// again until there is room for it.
+async fn write_again(session: &Session, request: &Request) -> Result<()> {
+    for _ in 1..TRIES {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        if session.call(request.clone()).await.is_ok() {
+            return Ok(());
+        }
+    }
+    session.call(request.clone()).await.context("cannot fill the store")?;
+    Ok(())
 }
