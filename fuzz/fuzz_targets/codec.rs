@@ -129,6 +129,8 @@ fn check_prefixes(input: &[u8], decode: impl Fn(&[u8]) -> Option<DecodeError>) {
 
 /// A header that does not decode has what its error says.
 fn check_error(input: &[u8], magic: &[u8; 4], error: DecodeError) {
+    assert!(!error.kind().is_empty() && !error.to_string().is_empty());
+    assert_eq!(error.is_incomplete(), matches!(error, DecodeError::Incomplete { .. }));
     match error {
         DecodeError::Incomplete { missing } => assert_eq!(input.len() + missing, HEADER_LEN),
         DecodeError::BadMagic { found } => {
@@ -166,6 +168,11 @@ fn entries(block: &[u8]) {
         }
     }
     assert!(block.starts_with(&again) && whole == (again.len() == block.len()));
+
+    let mut good = Entries::new(block).map_while(Result::ok);
+    let first = good.find(|(tag, _)| *tag == 1).map(|(_, value)| value);
+    let nothing = if whole { Ok(None) } else { Err(DecodeError::BadBlock) };
+    assert_eq!(Entries::new(block).find(1), first.map_or(nothing, |first| Ok(Some(first))));
 }
 
 fn hello(body: &[u8]) {

@@ -1,6 +1,6 @@
 //! Arbitrary histories of the credit mechanism, whose model checks all invariants after every step.
 //!
-//! The first four bytes choose seed, cores and window; every three bytes after them are an operation.
+//! The first four bytes choose seed, cores and window; every three after them are an operation.
 
 #![no_main]
 

@@ -1,15 +1,15 @@
-//! The credit server with a bug: a request that is cancelled more than a second after it arrived does not
-//! give its credit back.
+//! The credit server with a bug: a request that is cancelled more than a second after it arrived
+//! does not give its credit back.
 
 use core::time::Duration;
 
-pub(crate) use seawall_control::credit::{Config, Next};
 use seawall_control::Instant;
 use seawall_control::controller::{
     Arrival, Completion, Feedback, Init, Outcome, ServerController, SessionEvent, SessionId,
     Signal, Verdict,
 };
 use seawall_control::credit::{self, Audit, PoolPolicy};
+pub(crate) use seawall_control::credit::{Config, Next};
 use seawall_control::metrics::Metrics;
 
 #[derive(Debug)]

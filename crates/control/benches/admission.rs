@@ -21,15 +21,19 @@ use seawall_control::{Instant, Rng, admission};
 
 const SESSIONS: [usize; 3] = [1, 100, 10_000];
 
-/// Requests in the server at any time: enough to keep its cores busy, and no more than one session
-/// may have.
-const IN_SERVER: usize = 32;
+/// Most requests in the server, and in the steady state the usual number: enough to keep its cores
+/// busy, and fewer than any algorithm admits at its start.
+const IN_SERVER: usize = 12;
 
 /// One admission each microsecond: the paper's server at its capacity (Breakwater §5.1).
 const GAP: Duration = Duration::from_micros(1);
 
-/// Credits at which the queueing delay meets the target.
-const POOL: u64 = 256;
+/// Credits at which the queueing delay meets the target, in turns: what the server can do changes by
+/// half and back, so that credits are taken from some sessions and given to others.
+const POOLS: [f64; 2] = [192.0, 384.0];
+
+/// Admissions between two changes.
+const TURN: usize = 10_000;
 
 /// Admissions before the measured ones. The pool grows by one credit every 100 of them.
 const SETTLE: usize = 60_000;
@@ -42,11 +46,12 @@ fn init() -> Init {
     Init { cores: 8, ..Init::new(Instant::ORIGIN, 7) }
 }
 
-/// One request as the controller hears of it.
+/// One request as the controller hears of it, and how many older ones are done once it has arrived.
 struct Step {
     now: Instant,
     arrival: Arrival,
     outcome: Outcome,
+    completions: usize,
 }
 
 /// What a controller is told from its start on.
@@ -64,17 +69,22 @@ impl Recording {
         let mut server = recording.server();
         let mut clients = Clients::new(sessions);
         let mut rng = Rng::new(11);
+        let mut oldest = 0;
         for step in 0..SETTLE + MEASURED {
             let now = Instant::ORIGIN + GAP * step as u32;
-            let arrival = clients.send(&mut rng);
+            let arrival = clients.send(&mut rng, POOLS[step / TURN % 2]);
             let outcome = match server.on_arrival(now, &arrival) {
                 Verdict::Admit => Outcome::Done,
                 Verdict::Refuse(_) => Outcome::Refused(Stage::ADMISSION),
             };
-            recording.steps.push(Step { now, arrival, outcome });
-            if let Some(ended) = step.checked_sub(IN_SERVER) {
-                clients.on_reply(recording.steps[ended].arrival.session);
-                recording.complete(&mut *server, step, |id, news| clients.on_news(id, news));
+            recording.steps.push(Step { now, arrival, outcome, completions: 0 });
+            while step + 1 - oldest > IN_SERVER || clients.ready.is_empty() {
+                clients.on_reply(recording.steps[oldest].arrival.session);
+                recording.complete(&mut *server, step, oldest, |id, news| {
+                    clients.on_news(id, news);
+                });
+                recording.steps[step].completions += 1;
+                oldest += 1;
             }
         }
         let measured = recording.steps[SETTLE..].iter();
@@ -99,34 +109,38 @@ impl Recording {
     fn time(&self, mut admissions: u64) -> Duration {
         let mut time = Duration::ZERO;
         while admissions > 0 {
-            let mut server = self.server();
-            (0..SETTLE).for_each(|step| self.replay(&mut *server, step));
+            let (mut server, mut oldest) = (self.server(), 0);
+            (0..SETTLE).for_each(|step| self.replay(&mut *server, step, &mut oldest));
             let some = admissions.min(MEASURED as u64);
             let start = Clock::now();
-            (SETTLE..SETTLE + some as usize).for_each(|step| self.replay(&mut *server, step));
+            for step in SETTLE..SETTLE + some as usize {
+                self.replay(&mut *server, step, &mut oldest);
+            }
             time += start.elapsed();
             admissions -= some;
         }
         time
     }
 
-    /// One arrival, and the completion of an earlier one.
-    fn replay(&self, server: &mut dyn ServerController, step: usize) {
-        let Step { now, arrival, .. } = &self.steps[step];
+    /// One arrival, and the completions that come after it: of one other request, on average.
+    fn replay(&self, server: &mut dyn ServerController, step: usize, oldest: &mut usize) {
+        let Step { now, arrival, completions, .. } = &self.steps[step];
         _ = black_box(server.on_arrival(*now, arrival));
-        if step >= IN_SERVER {
-            self.complete(server, step, |id, news| _ = black_box((id, news)));
+        for _ in 0..*completions {
+            self.complete(server, step, *oldest, |id, news| _ = black_box((id, news)));
+            *oldest += 1;
         }
     }
 
-    /// What the writer of replies does when the request that arrived before the others is done.
+    /// What the writer of replies does when the oldest request is done.
     fn complete(
         &self,
         server: &mut dyn ServerController,
         step: usize,
+        oldest: usize,
         mut tell: impl FnMut(SessionId, Feedback),
     ) {
-        let (ended, now) = (&self.steps[step - IN_SERVER], self.steps[step].now);
+        let (ended, now) = (&self.steps[oldest], self.steps[step].now);
         let id = ended.arrival.session;
         server.on_signal(now, Signal::QueueDelay(self.steps[step].arrival.queue_delay));
         server.on_completion(now, &Completion::new(id, ended.outcome, ended.now));
@@ -166,9 +180,9 @@ impl Clients {
         clients
     }
 
-    /// The next request of any client that may send.
-    fn send(&mut self, rng: &mut Rng) -> Arrival {
-        assert!(!self.ready.is_empty(), "somebody may send, for the pool is not used up");
+    /// The next request of any client that may send, to a server that can serve `pool` at a time.
+    fn send(&mut self, rng: &mut Rng, pool: f64) -> Arrival {
+        assert!(!self.ready.is_empty(), "with nothing in the server, somebody may send");
         let slot = self.ready[rng.below(self.ready.len() as u64) as usize];
         let target = init().slo * 2 / 5;
         let client = &mut self.clients[slot];
@@ -176,7 +190,7 @@ impl Clients {
         let mut arrival = Arrival::new(session(slot));
         arrival.window_ack = client.seq;
         arrival.demand = rng.below(4) as u32;
-        arrival.queue_delay = target.mul_f64(self.windows as f64 / POOL as f64);
+        arrival.queue_delay = target.mul_f64(self.windows as f64 / pool);
         self.list(slot);
         arrival
     }

@@ -34,7 +34,7 @@ fn golden(name: &str) -> String {
 /// The bytes of a golden frame: pairs of digits, up to a `#` on each line.
 fn golden_bytes(name: &str) -> Vec<u8> {
     let text = golden(name);
-    let code = text.lines().flat_map(|line| line.split('#').next());
+    let code = text.lines().filter_map(|line| line.split('#').next());
     let pairs = code.flat_map(str::split_whitespace);
     pairs.map(|pair| u8::from_str_radix(pair, 16).expect("two hexadecimal digits")).collect()
 }
@@ -578,4 +578,10 @@ fn numbers_in_settings_have_four_bytes() {
         push_entry(&mut body, tag, value);
         assert_eq!(Settings::decode(&body), Err(DecodeError::BadBlock), "tag {tag}");
     }
+}
+
+#[test]
+fn a_stranger_is_told_what_it_said() {
+    let error = Request::decode(b"GET / HTTP/1.1\r\n", BODY_MAX).unwrap_err();
+    assert_eq!(error.to_string(), "not a Seawall frame: it starts with \"GET \"");
 }

@@ -101,6 +101,12 @@ impl<P: PoolPolicy> Server<P> {
         }
     }
 
+    /// What an honest client of `session` may have outstanding: the largest window that it was told and
+    /// has not acknowledged as superseded. For checkers.
+    pub fn allowed(&self, session: SessionId) -> u32 {
+        self.sessions.peek_id(session).map_or(0, Session::allowed)
+    }
+
     /// The policy, to look at.
     pub fn policy(&self) -> &P {
         &self.policy

@@ -102,6 +102,13 @@ impl Sessions {
         self.slots[slot as usize].1.as_mut().expect("listed sessions are open")
     }
 
+    pub(super) fn peek_id(&self, id: SessionId) -> Option<&Session> {
+        match self.slots.get(id.slot as usize) {
+            Some((generation, session)) if *generation == id.generation => session.as_ref(),
+            _ => None,
+        }
+    }
+
     pub(super) fn peek(&self, slot: u32) -> &Session {
         self.slots[slot as usize].1.as_ref().expect("listed sessions are open")
     }

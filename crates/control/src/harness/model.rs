@@ -104,8 +104,6 @@ struct Client {
     to_server: VecDeque<Flight>,
     in_server: VecDeque<(Instant, bool)>,
     to_client: Vec<News>,
-    /// The largest window that the server ever told and the client could still be using.
-    window_told: u32,
     /// The newest window that the server told.
     window_now: u32,
 }
@@ -255,7 +253,6 @@ impl Model {
             to_server: VecDeque::new(),
             in_server: VecDeque::new(),
             to_client: Vec::new(),
-            window_told: 0,
             window_now: 0,
         });
     }
@@ -307,7 +304,6 @@ impl Model {
     }
 
     fn finish(&mut self, client: usize, how: u8) {
-        let before = self.server.audit();
         let Some(client) = &mut self.clients[client] else { return };
         let Some((arrived, admitted)) = client.in_server.pop_front() else { return };
         let outcome = match (admitted, how % 8) {
@@ -317,20 +313,24 @@ impl Model {
             _ => Outcome::Done,
         };
         self.server.on_completion(self.now, &Completion::new(client.id, outcome, arrived));
+        let before = (self.server.audit().issued, self.server.allowed(client.id));
         let feedback = self.server.feedback(self.now, client.id);
         client.to_client.push(News::Reply(feedback));
         if let Feedback::Window { size, .. } = feedback {
             self.reached.shrunk += u64::from(size < client.window_now);
             self.reached.drained += u64::from(size == 0);
             client.window_now = size;
+            self.check_grant(size, before);
         }
-        let told = note_window(client, feedback);
-        self.check_grant(before.issued, told);
     }
 
     fn push(&mut self) {
         for _ in 0..10_000 {
-            let before = self.server.audit();
+            let issued = self.server.audit().issued;
+            let allowed: [u32; SESSIONS] = core::array::from_fn(|slot| {
+                let client = self.clients[slot].as_ref();
+                client.map_or(0, |client| self.server.allowed(client.id))
+            });
             let Some((id, feedback)) = self.server.poll_push(self.now) else { return };
             let client = self.clients[id.slot as usize].as_mut();
             let client =
@@ -340,9 +340,8 @@ impl Model {
                 self.reached.grants += u64::from(size > client.window_now);
                 self.reached.revocations += u64::from(size < client.window_now);
                 client.window_now = size;
+                self.check_grant(size, (issued, allowed[id.slot as usize]));
             }
-            let told = note_window(client, feedback);
-            self.check_grant(before.issued, told);
         }
         panic!("the server never stops pushing");
     }
@@ -367,10 +366,11 @@ impl Model {
         }
     }
 
-    /// No grant raises what is issued above pool + sessions.
-    fn check_grant(&self, issued_before: u32, grew: bool) {
+    /// No grant raises what is issued above pool + sessions. A window that the client could still be
+    /// using anyway is no grant: the server only takes note of what it has in it.
+    fn check_grant(&self, size: u32, (issued, allowed): (u32, u32)) {
         let audit = self.server.audit();
-        if grew && audit.issued > issued_before {
+        if size > allowed && audit.issued > issued {
             let bound = audit.pool + audit.sessions;
             assert!(audit.issued <= bound, "granted beyond the bound: {audit:?}");
         }
@@ -384,15 +384,4 @@ impl Model {
         let most = audit.sessions.saturating_mul(self.window_max).max(audit.pool.min(64));
         assert!(audit.pool <= most, "the pool left its bounds: {audit:?}");
     }
-}
-
-/// Notes a window told to `client`; true when it is larger than any that it could still be using.
-fn note_window(client: &mut Client, feedback: Feedback) -> bool {
-    let Feedback::Window { size, .. } = feedback else { return false };
-    let grew = size > client.window_told;
-    client.window_told = if grew { size } else { client.window_told };
-    if client.to_client.len() <= 1 && client.to_server.is_empty() {
-        client.window_told = size;
-    }
-    grew
 }

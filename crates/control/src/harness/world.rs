@@ -65,7 +65,7 @@ struct Sent {
     window_ack: u32,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Event {
     AtServer(Sent),
     AtClient { sent: Sent, served: bool, feedback: Feedback },

@@ -74,7 +74,7 @@ impl fmt::Display for DecodeError {
         match self {
             Self::Incomplete { missing } => write!(f, "at least {missing} more bytes are needed"),
             Self::BadMagic { found } => {
-                write!(f, "not a Seawall frame: it starts with {:?}", found.escape_ascii())
+                write!(f, "not a Seawall frame: it starts with \"{}\"", found.escape_ascii())
             }
             Self::BadVersion { version } => {
                 write!(f, "version {version} is not spoken here; allowed is {}", super::VERSION)
