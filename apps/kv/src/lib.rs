@@ -1,16 +1,18 @@
-//! An in-memory key-value store in the manner of memcached, without sockets, threads or clocks.
+//! An in-memory key-value store in the manner of memcached, and the server that keeps it fast under
+//! overload.
 //!
 //! ```text
-//!  bytes from a client           bytes to the client
-//!          │                             ▲
+//!   server::KvServer   sockets · admission · run queue · wall clock
+//!   ──────────────────────────────────────────────────────────────── no I/O below
 //!   protocol::Parser ──Command──► protocol::execute ──┐
 //!   native::Request::decode ────► native::execute ────┤
 //!                                                     ▼
 //!                      store::Store   item locks · slab lock · memory limit · expiry
 //! ```
 //!
-//! Three layers, each usable alone:
+//! Four parts; those below the server are usable alone:
 //!
+//! - [`server`] serves a store to native clients of `seawall_rpc` and to stock memcached clients.
 //! - [`store`] holds the items: a hash table with a lock per bucket and a slab allocator behind
 //!   one global lock. These locks are the store's points of contention, and therefore kept as few
 //!   and as visible as in memcached.
@@ -39,12 +41,13 @@
 //! # Ok::<(), seawall_kv::store::ConfigError>(())
 //! ```
 //!
-//! What it does *not* do: it opens no socket, reads no clock, starts no thread (call
-//! [`Store::sweep`] from a timer of your own), persists nothing and replicates nothing. Of
-//! memcached's protocols it speaks the text one, without the meta commands.
+//! What it does *not* do: it persists nothing and replicates nothing. Of memcached's protocols it
+//! speaks the text one over TCP, without the meta commands. Except for [`server`], it opens no
+//! socket, reads no clock and starts no thread: call [`Store::sweep`] from a timer of your own.
 
 pub mod native;
 pub mod protocol;
+pub mod server;
 pub mod store;
 mod time;
 

@@ -144,7 +144,7 @@ fn noreply_is_silent_even_about_errors() {
 #[test]
 fn errors_and_the_lines_after_them() {
     let long_key = "k".repeat(251);
-    let long_line = format!("get {}\r\nversion\r\n", "k ".repeat(40_000));
+    let long_line = format!("get {}\r\nversion\r\n", "k ".repeat(600_000));
     let version = format!("VERSION 1.6.0-seawall-{}\r\n", env!("CARGO_PKG_VERSION"));
     let then_version = |error: &str| format!("{error}\r\n{version}");
     let mut client = Client::new();
@@ -157,7 +157,6 @@ fn errors_and_the_lines_after_them() {
         ("set a 0 0 x\r\nversion\r\n", "CLIENT_ERROR bad command line format"),
         ("set a x 0 2\r\nhi\r\nversion\r\n", "CLIENT_ERROR bad command line format"),
         ("set a 0 0 2\r\nlonger\r\nversion\r\n", "CLIENT_ERROR bad data chunk"),
-        ("get a\x07\r\nversion\r\n", "CLIENT_ERROR bad command line format"),
         (&format!("get {long_key}\r\nversion\r\n"), "CLIENT_ERROR bad command line format"),
         (
             &format!("add {long_key} 0 0 2\r\nhi\r\nversion\r\n"),

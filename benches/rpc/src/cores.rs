@@ -27,8 +27,8 @@ impl Cores {
         Self { pair }
     }
 
-    /// Runs `start` so that all threads it starts run on the server's core: they inherit the core of
-    /// the thread that starts them.
+    /// Runs `start` so that all threads it starts run on the server's core: they inherit the core
+    /// of the thread that starts them.
     pub fn on_server<T>(&self, start: impl FnOnce() -> T) -> T {
         let Some([client, server]) = self.pair else { return start() };
         core_affinity::set_for_current(server);

@@ -3,15 +3,15 @@
 //! ```text
 //!   one core: the client           the other core: the server
 //!   ┌──────────────────────┐       ┌───────────────────────────────────────────────┐
-//!   │ depth callers, each  │       │ seawall/breakwater · seawall/none             │
+//!   │ depth callers, each  │       │ seawall-breakwater · seawall-none             │
 //!   │ with one call at a   │ ◄───► │ echo: length-prefixed frames, coalesced writes│
 //!   │ time, one connection │       │ tonic: unary gRPC, HTTP/2 without TLS         │
 //!   └──────────────────────┘       └───────────────────────────────────────────────┘
 //! ```
 //!
 //! Every contestant offers the same to the callers: an async function from payload to payload. They
-//! take turns within one run, so that whatever slows the machine down slows all of them, and what is
-//! reported is their ratio, round by round.
+//! take turns within one run, so that whatever slows the machine down slows all of them, and the
+//! report gives their ratios, round by round.
 //!
 //! Two commands use this: `seawall-bench-rpc` measures time, `allocations` counts allocations.
 //!

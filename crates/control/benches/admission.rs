@@ -28,8 +28,8 @@ const IN_SERVER: usize = 12;
 /// One admission each microsecond: the paper's server at its capacity (Breakwater §5.1).
 const GAP: Duration = Duration::from_micros(1);
 
-/// Credits at which the queueing delay meets the target, in turns: what the server can do changes by
-/// half and back, so that credits are taken from some sessions and given to others.
+/// Credits at which the queueing delay meets the target, in turns: what the server can do changes
+/// by half and back, so that credits are taken from some sessions and given to others.
 const POOLS: [f64; 2] = [192.0, 384.0];
 
 /// Admissions between two changes.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::store::StoreMode;
 use crate::time::Exptime;
 
-/// One request. Keys have been checked to be 1 to 250 bytes without spaces or control characters.
+/// One request. Keys have been checked to be 1 to 250 bytes, and have no spaces in them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Command {

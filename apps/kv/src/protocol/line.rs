@@ -230,14 +230,18 @@ fn flush_all(args: &Args<'_>) -> Result<Command, BadLine> {
 /// `<level> [noreply]`
 fn verbosity(args: &Args<'_>) -> Result<Command, BadLine> {
     let Words { words, noreply, .. } = args.words(1, 2)?;
+    // Without a level it is an error, but a silent one.
+    let noreply = noreply || words[0] == b"noreply";
     match unsigned(words[0]) {
         Some(_) => Ok(Command::Verbosity { noreply }),
         None => Err(BadLine::new(ProtocolError::BadFormat, noreply)),
     }
 }
 
+/// Control characters pass, as in memcached: its documentation asks clients to leave them out, but
+/// libmemcached's load generator does not.
 fn check_key(word: &[u8]) -> Result<(), ProtocolError> {
-    if word.len() > KEY_BYTES_MAX || word.iter().any(u8::is_ascii_control) {
+    if word.len() > KEY_BYTES_MAX {
         return Err(ProtocolError::BadFormat);
     }
     Ok(())
@@ -289,7 +293,8 @@ mod tests {
         assert_eq!(refused("get"), (ProtocolError::UnknownCommand, false, None));
         assert_eq!(refused("gat 5"), (ProtocolError::UnknownCommand, false, None));
         assert_eq!(refused("gat x a"), (ProtocolError::BadExptime, false, None));
-        assert_eq!(refused("get a\tb"), (ProtocolError::BadFormat, false, None));
+        let Command::Get { keys, .. } = complete("get \x10\x10a\tb") else { panic!() };
+        assert_eq!(keys.iter().collect::<Vec<_>>(), [b"\x10\x10a\tb"]);
     }
 
     #[test]
@@ -326,6 +331,14 @@ mod tests {
         assert_eq!(complete("flush_all 10"), flush(10, false));
         assert_eq!(complete("flush_all 10 noreply"), flush(10, true));
         assert_eq!(refused("flush_all soon").0, ProtocolError::BadExptime);
+    }
+
+    #[test]
+    fn verbosity_may_be_silent_even_without_a_level() {
+        assert_eq!(complete("verbosity 1"), Command::Verbosity { noreply: false });
+        assert_eq!(complete("verbosity 1 noreply"), Command::Verbosity { noreply: true });
+        assert_eq!(refused("verbosity noreply"), (ProtocolError::BadFormat, true, None));
+        assert_eq!(refused("verbosity"), (ProtocolError::UnknownCommand, false, None));
     }
 
     #[test]

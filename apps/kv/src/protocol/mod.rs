@@ -48,7 +48,7 @@ pub enum ProtocolError {
     /// No such command, or not with this number of words.
     #[error("ERROR")]
     UnknownCommand,
-    /// A key that is too long or holds control characters, or a number that is none.
+    /// A key that is too long, or a number that is none.
     #[error("CLIENT_ERROR bad command line format")]
     BadFormat,
     /// `delete` with superfluous words.

@@ -6,9 +6,10 @@ use super::command::Command;
 use super::line::{self, Line, Storage};
 use super::{ParseError, ProtocolError};
 
-/// Longest command line, in bytes before its `\n`: room for 260 of the longest keys in one `get`.
-/// It bounds what a client can make the server buffer without ever finishing a line.
-pub const LINE_BYTES_MAX: usize = 1 << 16;
+/// Longest command line, in bytes before its `\n`: as much as the largest value, and room for 4000 of
+/// the longest keys in one `get`. It bounds what a client can make the server buffer without ever
+/// finishing a line.
+pub const LINE_BYTES_MAX: usize = 1 << 20;
 
 /// What ends a line and a data block.
 const CRLF: &[u8] = b"\r\n";
@@ -97,6 +98,12 @@ impl Parser {
             }
             State::Line | State::Discard(_) | State::Remains => 1,
         }
+    }
+
+    /// True when `next` is about to look for a new command: what has come of the one before was
+    /// whole. With an empty buffer, nothing of a command has come then.
+    pub const fn is_between_commands(&self) -> bool {
+        matches!(self.state, State::Line)
     }
 
     /// A command line. The outer `None` asks for more bytes; the inner one says that a data block
@@ -225,8 +232,10 @@ mod tests {
         let mut parser = Parser::new(100);
         let mut buffer = BytesMut::from("set k 0 0 50\r\n12345");
         assert_eq!(parser.bytes_wanted(0), 1);
+        assert!(parser.is_between_commands());
         assert_eq!(parser.next(&mut buffer), None);
         assert_eq!(parser.bytes_wanted(buffer.len()), 47);
+        assert!(!parser.is_between_commands());
     }
 
     #[test]

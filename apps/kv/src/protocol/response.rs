@@ -47,6 +47,12 @@ pub enum Reply {
     /// The server refused the request because it could not have answered in time. Nothing has
     /// changed.
     Overloaded,
+    /// The server has a defect; whether anything has changed is unknown.
+    Failed,
+    /// A command began and its end did not come in time.
+    Incomplete,
+    /// The server takes no more connections.
+    TooManyConnections,
 }
 
 impl Reply {
@@ -69,6 +75,9 @@ impl Reply {
             Self::OutOfMemory => "SERVER_ERROR out of memory storing object\r\n",
             Self::ReplyTooLarge => "SERVER_ERROR out of memory writing get response\r\n",
             Self::Overloaded => "SERVER_ERROR overloaded\r\n",
+            Self::Failed => "SERVER_ERROR internal error\r\n",
+            Self::Incomplete => "CLIENT_ERROR command not completed in time\r\n",
+            Self::TooManyConnections => "SERVER_ERROR too many connections\r\n",
         };
         out.put_slice(fixed.as_bytes());
     }
@@ -140,7 +149,10 @@ mod tests {
             (Reply::OutOfMemory, "SERVER_ERROR "),
             (Reply::ReplyTooLarge, "SERVER_ERROR "),
             (Reply::Overloaded, "SERVER_ERROR overloaded\r\n"),
+            (Reply::Failed, "SERVER_ERROR "),
+            (Reply::TooManyConnections, "SERVER_ERROR "),
             (Reply::NotNumeric, "CLIENT_ERROR "),
+            (Reply::Incomplete, "CLIENT_ERROR "),
         ] {
             let mut out = BytesMut::new();
             reply.write(&mut out);

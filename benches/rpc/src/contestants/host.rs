@@ -18,7 +18,9 @@ pub(super) struct Host {
 
 impl Host {
     /// Listens on a free port of loopback, and runs `serve` with that.
-    pub(super) fn start<F>(serve: impl FnOnce(TcpListener) -> F + Send + 'static) -> io::Result<Self>
+    pub(super) fn start<F>(
+        serve: impl FnOnce(TcpListener) -> F + Send + 'static,
+    ) -> io::Result<Self>
     where
         F: Future<Output = io::Result<()>> + Send + 'static,
     {

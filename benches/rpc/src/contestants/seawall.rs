@@ -14,8 +14,8 @@ use crate::closed_loop::Caller;
 
 const METHOD: u16 = 1;
 
-/// So far beyond what a closed loop can queue that nothing is held back or refused: what is measured
-/// is the price of asking, not the answer.
+/// So far beyond what a closed loop can queue that nothing is held back or refused: measured is the
+/// price of asking, not the answer.
 const SLO: Duration = Duration::from_millis(500);
 
 async fn echo(_ctx: Context, payload: Bytes) -> Result<Bytes, Status> {

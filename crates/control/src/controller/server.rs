@@ -23,6 +23,12 @@ pub trait ServerController: fmt::Debug + Send {
     /// A request was read: admit it, or refuse it before it costs anything more.
     fn on_arrival(&mut self, now: Instant, arrival: &Arrival) -> Verdict;
 
+    /// True if [`on_dequeue`](Self::on_dequeue) does anything: whether the caller has to ask at all.
+    /// Constant over a controller's life.
+    fn judges_dequeues(&self) -> bool {
+        false
+    }
+
     /// An admitted request reached the head of the run queue: the last chance to refuse it there.
     fn on_dequeue(&mut self, _now: Instant, _dequeue: &Dequeue) -> Verdict {
         Verdict::Admit

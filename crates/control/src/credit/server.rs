@@ -180,7 +180,10 @@ impl<P: PoolPolicy> Server<P> {
         // What a cheat has in the server beyond its window was refused, and earns it nothing.
         let allowed = i64::from(session.log.allowed());
         let available = pool - issued;
-        let overcommit = (available / sessions).max(1); // equation 4
+        // Equation 4. Deviation: the session's own unused credits count as available. Of a thousand
+        // sessions it makes no difference, and a single one would halve its window at every other reply.
+        let unused = (held - pending).max(0);
+        let overcommit = ((available + unused) / sessions).max(1);
         let wanted = pending + i64::from(session.demand) + overcommit;
         // Room for one more credit to each session beyond the pool, and no further.
         let room = pool + sessions - issued;

@@ -307,7 +307,7 @@ impl World {
             }
             self.idle_cores -= 1;
             let service = self.rng.exponential_duration(self.service);
-            self.predictor.on_service(service);
+            self.predictor.on_served(service, service);
             self.schedule(service, Event::Done { sent, arrived });
             return;
         }

@@ -17,6 +17,7 @@ use crate::controller::{
     SessionId, Signal, Verdict,
 };
 use crate::metrics::Metrics;
+use crate::request::Stage;
 use crate::time::Instant;
 
 /// Chooses how many requests may be in the server at once.
@@ -42,14 +43,17 @@ pub struct Sample {
 #[derive(Debug)]
 pub struct Server<P> {
     policy: P,
+    /// Requests that have arrived and whose reply is not ready.
     in_flight: u32,
+    /// Those of them that were refused here: they take no place.
+    refused: u32,
     queue_delay: Duration,
 }
 
 impl<P: LimitPolicy> Server<P> {
     /// A server with nothing in flight.
     pub fn new(policy: P) -> Self {
-        Self { policy, in_flight: 0, queue_delay: Duration::ZERO }
+        Self { policy, in_flight: 0, refused: 0, queue_delay: Duration::ZERO }
     }
 }
 
@@ -58,9 +62,9 @@ impl<P: LimitPolicy> ServerController for Server<P> {
 
     fn on_arrival(&mut self, _now: Instant, arrival: &Arrival) -> Verdict {
         self.queue_delay = arrival.queue_delay;
-        // Refused requests count until their reply is ready, like all others: one rule, no leak.
         self.in_flight += 1;
-        if arrival.droppable && self.in_flight > self.policy.limit() {
+        if arrival.droppable && self.in_flight - self.refused > self.policy.limit() {
+            self.refused += 1;
             let mut refusal = Refusal::at_entry(RefusalReason::Overload, arrival.queue_delay);
             refusal.rejected = refusal.rejected.with_retry_after(arrival.queue_delay);
             return Verdict::Refuse(refusal);
@@ -71,10 +75,15 @@ impl<P: LimitPolicy> ServerController for Server<P> {
     fn on_completion(&mut self, now: Instant, completion: &Completion) {
         if completion.outcome == Outcome::Done {
             let latency = now.since(completion.arrived);
-            let in_flight = self.in_flight;
+            let in_flight = self.in_flight - self.refused;
             self.policy.on_sample(now, &Sample { latency, in_flight });
         }
         self.in_flight -= 1;
+        if completion.outcome == Outcome::Refused(Stage::ADMISSION) {
+            self.refused = self.refused.saturating_sub(1);
+        }
+        // A refusal at entry for another reason may have been taken for one of ours.
+        self.refused = self.refused.min(self.in_flight);
     }
 
     fn on_signal(&mut self, _now: Instant, signal: Signal) {
@@ -86,7 +95,7 @@ impl<P: LimitPolicy> ServerController for Server<P> {
     fn metrics(&self) -> Metrics {
         Metrics::new()
             .with("limit", f64::from(self.policy.limit()))
-            .with("in_flight", f64::from(self.in_flight))
+            .with("in_flight", f64::from(self.in_flight - self.refused))
             .with("queue_delay_seconds", self.queue_delay.as_secs_f64())
     }
 }

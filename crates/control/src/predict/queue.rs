@@ -18,7 +18,7 @@ const REFRESH: usize = 64;
 /// Predicts the wait in a queue in front of some workers.
 ///
 /// The age of the oldest waiting request is what Breakwater measures, and it is late: after a burst
-/// it tells only how long the burst is ago. The work ahead, requests × mean service / workers, is
+/// it tells only how long the burst is ago. The work ahead, requests × mean work / workers, is
 /// there at once but knows nothing of a stall. The larger of the two is the prediction.
 #[derive(Clone, Debug)]
 pub struct RunQueue {
@@ -41,11 +41,11 @@ impl RunQueue {
         }
     }
 
-    /// A request ran for `service`.
-    pub fn on_service(&mut self, service: Duration) {
-        let service = nanos(service);
-        self.mean.observe(service as f64);
-        self.recent.observe(service);
+    /// A request was served: it kept a worker for `worked`, and took `service` from its start to its
+    /// end, which is longer if it had to wait for something in between.
+    pub fn on_served(&mut self, worked: Duration, service: Duration) {
+        self.mean.observe(nanos(worked) as f64);
+        self.recent.observe(nanos(service));
         self.since_refresh += 1;
         if self.since_refresh >= REFRESH || self.recent.len() < REFRESH {
             self.since_refresh = 0;
@@ -60,14 +60,9 @@ impl RunQueue {
         age.max(Duration::from_nanos(ahead as u64))
     }
 
-    /// Service time that 99 % of the newest requests did not exceed; zero before the first.
+    /// Service time, start to end, that 99 % of the newest requests did not exceed; zero before the first.
     pub fn service_p99(&self) -> Duration {
         self.tail
-    }
-
-    /// Mean service time, the newest weighing most; zero before the first.
-    pub fn service_mean(&self) -> Duration {
-        Duration::from_nanos(self.mean.value().unwrap_or(0.0) as u64)
     }
 }
 
@@ -83,7 +78,7 @@ mod tests {
     fn predicts_the_larger_of_age_and_work_ahead() {
         let mut queue = RunQueue::new(2);
         assert_eq!(queue.wait(10, us(7)), us(7));
-        (0..100).for_each(|_| queue.on_service(us(100)));
+        (0..100).for_each(|_| queue.on_served(us(100), us(5_000)));
         assert_eq!(queue.wait(10, us(7)), us(500)); // a burst that just came
         assert_eq!(queue.wait(1, us(900)), us(900)); // a stall
     }
@@ -91,7 +86,7 @@ mod tests {
     #[test]
     fn knows_the_tail_of_recent_service_times() {
         let mut queue = RunQueue::new(1);
-        (1..=600).for_each(|i| queue.on_service(us(i)));
+        (1..=600).for_each(|i| queue.on_served(us(1), us(i)));
         // As of the newest refresh, after 575 of them: the 99th percentile of 64 to 575.
         assert_eq!(queue.service_p99(), us(570));
     }

@@ -36,7 +36,7 @@ fn bytes<const N: usize>(header: &[u8; HEADER_LEN], at: usize) -> [u8; N] {
 fn header(input: &[u8], magic: [u8; 4]) -> Result<&[u8; HEADER_LEN], DecodeError> {
     // A wrong magic is told as soon as it shows: a stranger's first bytes end the connection.
     let seen = input.len().min(4);
-    if input[..seen] != magic[..seen] {
+    if input.first_chunk() != Some(&magic) && input[..seen] != magic[..seen] {
         let mut found = [0; 4];
         found[..seen].copy_from_slice(&input[..seen]);
         return Err(DecodeError::BadMagic { found });

@@ -73,7 +73,9 @@ async fn hello(
     let body = &bytes[HEADER_LEN..];
     match frame.op {
         ResponseOp::Settings => Ok((stream, wire::Settings::decode(body)?)),
-        ResponseOp::Goaway => Err(ConnectError::Refused(String::from_utf8_lossy(body).into_owned())),
+        ResponseOp::Goaway => {
+            Err(ConnectError::Refused(String::from_utf8_lossy(body).into_owned()))
+        }
         _ => Err(ConnectError::Refused("the server's first frame was not its settings".into())),
     }
 }
@@ -164,7 +166,7 @@ impl Driver {
             if self.out.is_empty() {
                 std::mem::swap(&mut self.out, &mut state.out);
             }
-            self.set_timer(&state, cx);
+            self.set_timer(state.poll_timeout(now), cx);
             let leaving = state.leaving && state.is_idle();
             drop(state);
             if self.out.is_empty() {
@@ -192,11 +194,12 @@ impl Driver {
             if read.len == 0 {
                 return Err("the server closed it".into());
             }
+            let now = clock::now(); // for all frames of this read
             let mut state = shared.state.lock();
             let goaway = &mut self.goaway;
             self.reader
                 .feed(&buffer[..read.len], BODY_MAX, |frame, bytes| {
-                    on_frame(&mut state, &frame, &bytes, goaway, results)
+                    on_frame(&mut state, now, &frame, &bytes, goaway, results)
                 })
                 .map_err(|Broken(reason)| reason)?;
             Ok(true)
@@ -205,8 +208,8 @@ impl Driver {
 
     /// Arranges to be polled when something becomes due. Tokio's timers are coarse; what is due earlier
     /// is also noticed with the next reply.
-    fn set_timer(&mut self, state: &State, cx: &mut Context<'_>) {
-        let Some(next) = state.poll_timeout() else { return };
+    fn set_timer(&mut self, next: Option<Instant>, cx: &mut Context<'_>) {
+        let Some(next) = next else { return };
         let (at, sleep) = self.timer.get_or_insert_with(|| {
             (Instant::NEVER, Box::pin(tokio::time::sleep_until(clock::to_tokio(next))))
         });
@@ -232,16 +235,16 @@ impl From<DecodeError> for Broken {
 
 fn on_frame(
     state: &mut State,
+    now: Instant,
     frame: &wire::Response,
     bytes: &FrameBytes<'_>,
     goaway: &mut Option<String>,
     results: &mut Results,
 ) -> Result<(), Broken> {
-    let now = clock::now();
     match frame.op {
         ResponseOp::Reply => {
             let body = bytes.slice(HEADER_LEN..frame.frame_len());
-            state.on_reply(now, frame, &body, results).map_err(Broken)
+            state.on_reply(now, frame, body, results).map_err(Broken)
         }
         ResponseOp::Credit => {
             state.on_push(now, frame.feedback);

@@ -230,6 +230,7 @@ impl State {
 
     /// Sends all that may leave now, and ends what never will.
     pub(super) fn pump(&mut self, now: Instant, results: &mut Results) {
+        let mut realtime = None; // read once for all that leaves now
         while self.outbox.outstanding() < self.outstanding_max
             && let Some(departed) = self.outbox.poll_send(now)
         {
@@ -240,9 +241,11 @@ impl State {
                 self.outbox.withdraw();
                 continue;
             }
+            let sent_at_ns = *realtime.get_or_insert_with(clock::realtime_ns);
+            let told = (departed.demand, departed.window_ack);
             let call = &mut self.calls[key];
             call.sent = Some(now);
-            let (frame, payload) = call.frame(key, now, departed.demand, departed.window_ack);
+            let (frame, payload) = call.frame(key, now, sent_at_ns, told);
             self.out.push(&frame.encode(), payload);
         }
         while let Some((key, reason)) = self.outbox.poll_dropped() {
@@ -282,7 +285,7 @@ impl State {
         &mut self,
         now: Instant,
         frame: &wire::Response,
-        body: &Bytes,
+        body: Bytes,
         results: &mut Results,
     ) -> Result<(), String> {
         let Some((key, _)) = self.find(frame.id) else {
@@ -309,9 +312,11 @@ impl State {
         self.outbox.handle_timeout(now);
     }
 
-    /// When something becomes due.
-    pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        self.outbox.poll_timeout()
+    /// When something becomes due. What is overdue while no more may be outstanding has to wait for
+    /// a reply, not for the time.
+    pub(super) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
+        let full = self.outbox.outstanding() >= self.outstanding_max;
+        self.outbox.poll_timeout().filter(|at| !full || *at > now)
     }
 
     /// True when nothing is on its way in either direction.
@@ -343,13 +348,12 @@ impl Call {
         &mut self,
         key: usize,
         now: Instant,
-        demand: u32,
-        window_ack: u32,
+        sent_at_ns: u64,
+        (demand, window_ack): (u32, u32),
     ) -> (wire::Request, Bytes) {
         let request = &mut self.request;
         let payload = std::mem::take(&mut request.payload);
         let mut frame = wire::Request::new(RequestOp::Call);
-        let sent_at_ns = clock::realtime_ns();
         frame.claims = Claims {
             id: call_id(key, self.serial),
             method: request.method,
@@ -378,16 +382,16 @@ fn call_id(key: usize, serial: u32) -> u64 {
     (u64::from(serial) << 32) | key as u64
 }
 
-fn result(frame: &wire::Response, body: &Bytes) -> CallResult {
+fn result(frame: &wire::Response, body: Bytes) -> CallResult {
     match frame.status {
-        wire::Status::Ok => Ok(Reply::new(body.clone(), frame.service, frame.queue_delay)),
+        wire::Status::Ok => Ok(Reply::new(body, frame.service, frame.queue_delay)),
         wire::Status::Cancelled => Err(CallError::Cancelled),
         wire::Status::Rejected => {
             let rejected =
                 Rejected::new(frame.stage, frame.predicted_delay, std::time::Duration::MAX);
             Err(rejected.with_retry_after(frame.retry_after).into())
         }
-        wire::Status::Error => match Status::decode_error(body) {
+        wire::Status::Error => match Status::decode_error(&body) {
             Status::Error { code, message } => Err(CallError::Failed { code, message }),
             Status::Rejected(rejected) => Err(rejected.into()),
         },

@@ -34,3 +34,21 @@ pub(crate) fn keep_alive(tcp: &TcpStream) -> io::Result<()> {
         .with_retries(KEEPALIVE_PROBES);
     SockRef::from(tcp).set_tcp_keepalive(&keepalive)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn accepted_connections_are_probed_and_do_not_wait_to_send() {
+        let listener = listen(([127, 0, 0, 1], 0).into()).unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (tcp, _) = listener.accept().await.unwrap();
+        keep_alive(&tcp).unwrap();
+        let socket = SockRef::from(&tcp);
+        assert!(socket.keepalive().unwrap() && tcp.nodelay().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), KEEPALIVE_IDLE);
+        assert_eq!(socket.tcp_keepalive_interval().unwrap(), KEEPALIVE_INTERVAL);
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), KEEPALIVE_PROBES);
+    }
+}

@@ -1,6 +1,7 @@
 //! The controller of a live server, the clock it is read by, and the sessions it speaks of.
 //!
-//! One lock owns the controller; the clock is read while holding it, so its `now` never decreases.
+//! One lock owns the controller. The clock is read once for each batch of frames or replies, and the lock
+//! keeps the newest reading, so that the controller's `now` never decreases.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use seawall_control::Instant;
 use seawall_control::controller::{
-    Algorithm, Arrival, Completion, Dequeue, Feedback, Init, Refusal, RefusalReason,
+    Algorithm, Arrival, Completion, Dequeue, Feedback, Init, Outcome, Refusal, RefusalReason,
     ServerController, SessionEvent, SessionId, Signal, Verdict,
 };
 use seawall_control::metrics::Metrics;
@@ -37,6 +38,7 @@ pub(super) struct Admission {
     slo: Duration,
     rtt: Duration,
     sessions_max: u32,
+    judges_dequeues: bool,
 }
 
 #[derive(Debug)]
@@ -49,6 +51,7 @@ struct State {
     socket_wait: Duration,
     in_flight: u32,
     draining: bool,
+    now: Instant,
 }
 
 #[derive(Debug, Default)]
@@ -93,8 +96,10 @@ impl Admission {
             socket_wait: Duration::ZERO,
             in_flight: 0,
             draining: false,
+            now: init.now,
         };
         Self {
+            judges_dequeues: state.controller.judges_dequeues(),
             state: Mutex::new(state),
             queue,
             budget,
@@ -127,14 +132,16 @@ impl Admission {
     /// The client of a session has said who it is.
     pub(super) fn identify(&self, id: SessionId, identity: Identity) {
         let mut state = self.state.lock();
-        state.controller.on_session(clock::now(), id, SessionEvent::Opened(identity));
+        let now = state.advance(clock::now());
+        state.controller.on_session(now, id, SessionEvent::Opened(identity));
     }
 
     /// Closes a session: its credits are free again, and what it has in the server is forgotten.
     pub(super) fn close(&self, id: SessionId, identified: bool, in_flight: u32) {
         let mut state = self.state.lock();
         if identified {
-            state.controller.on_session(clock::now(), id, SessionEvent::Closed);
+            let now = state.advance(clock::now());
+            state.controller.on_session(now, id, SessionEvent::Closed);
         }
         state.in_flight -= in_flight;
         let slot = &mut state.slots[id.slot as usize];
@@ -148,6 +155,7 @@ impl Admission {
     /// session has more calls outstanding than any may.
     pub(super) fn arrive(
         &self,
+        now: Instant,
         id: SessionId,
         frame: &wire::Request,
         router: &Router,
@@ -156,7 +164,7 @@ impl Admission {
     ) -> Entry {
         let class = router.class(frame.claims.method);
         let mut state = self.state.lock();
-        let now = clock::now();
+        let now = state.advance(now);
         let age = self.queue.age(now);
         state.socket_wait = state.socket_wait.max(waited);
         state.in_flight += 1;
@@ -224,36 +232,34 @@ impl Admission {
     /// A request has left the run queue: the last look at whether it is still worth running.
     pub(super) fn dequeue(&self, now: Instant, context: &Context) -> Result<(), Rejected> {
         context.admit(Stage::RUN_QUEUE, now, Duration::ZERO)?;
+        if !self.judges_dequeues {
+            return Ok(());
+        }
         let claims = context.claims();
         let mut dequeue = Dequeue::new(SessionId { slot: 0, generation: 0 }, context.charged());
         dequeue.class = context.class();
         dequeue.droppable = claims.droppable;
         let mut state = self.state.lock();
-        match state.controller.on_dequeue(clock::now(), &dequeue) {
+        let now = state.advance(now);
+        match state.controller.on_dequeue(now, &dequeue) {
             Verdict::Admit => Ok(()),
             Verdict::Refuse(refusal) => Err(refusal.rejected),
         }
-    }
-
-    /// A handler ran; gives its service time.
-    pub(super) fn served(&self, started: Instant, ended: Instant) -> Duration {
-        let service = ended.since(started);
-        self.state.lock().predictor.on_service(service);
-        service
     }
 
     /// The client told its demand without a call.
     pub(super) fn tell_demand(&self, id: SessionId, demand: u32, window_ack: u32) {
         let mut state = self.state.lock();
         let event = SessionEvent::Demand { demand, window_ack };
-        state.controller.on_session(clock::now(), id, event);
+        let now = state.advance(clock::now());
+        state.controller.on_session(now, id, event);
         state.push();
     }
 
     /// Terminal replies are about to leave in one write: reports them, and says what it shall tell.
     pub(super) fn complete(&self, id: SessionId, replies: &[Reply]) -> News {
         let mut state = self.state.lock();
-        let now = clock::now();
+        let now = state.advance(clock::now());
         let queue_delay = state.signal(now, self.queue.age(now));
         for reply in replies {
             let mut completion = Completion::new(id, reply.outcome(), reply.context.arrived());
@@ -262,6 +268,9 @@ impl Admission {
             completion.queue_delay = reply.context.charged();
             completion.in_budget = reply.in_budget(now);
             state.controller.on_completion(now, &completion);
+            if completion.outcome == Outcome::Done {
+                state.predictor.on_served(reply.worked, reply.service);
+            }
         }
         state.in_flight -= replies.len() as u32;
         let feedback = state.controller.feedback(now, id);
@@ -272,7 +281,7 @@ impl Admission {
     /// Lets the controller's timer fire if it is due; gives when to look again.
     pub(super) fn tick(&self) -> Option<Instant> {
         let mut state = self.state.lock();
-        let now = clock::now();
+        let now = state.advance(clock::now());
         if state.controller.poll_timeout().is_some_and(|at| at <= now) {
             state.signal(now, self.queue.age(now));
             state.controller.handle_timeout(now);
@@ -328,6 +337,12 @@ impl Admission {
 }
 
 impl State {
+    /// The controller's time: the clock's as read by the caller, but never earlier than it was.
+    fn advance(&mut self, now: Instant) -> Instant {
+        self.now = self.now.max(now);
+        self.now
+    }
+
     /// Tells the controller the queueing delay: the longest wait to be read plus the age of the oldest
     /// runnable request.
     fn signal(&mut self, now: Instant, age: Duration) -> Duration {
@@ -338,8 +353,7 @@ impl State {
 
     /// Hands out everything that the controller wants clients to be told.
     fn push(&mut self) {
-        let now = clock::now();
-        while let Some((id, feedback)) = self.controller.poll_push(now) {
+        while let Some((id, feedback)) = self.controller.poll_push(self.now) {
             let slot = &self.slots[id.slot as usize];
             if let Some(session) = &slot.session
                 && slot.generation == id.generation

@@ -54,9 +54,14 @@ impl CloseReason {
         }
     }
 
-    /// True when the peer is at fault and should be told.
-    pub(super) fn is_worth_telling(&self) -> bool {
-        !matches!(self, Self::Left | Self::Gone | Self::Io(_) | Self::NotReading)
+    /// True when it is not just the client's own end: whoever looks after the server should know.
+    pub(super) fn is_notable(&self) -> bool {
+        !matches!(self, Self::Left | Self::Gone | Self::Io(_))
+    }
+
+    /// True when the client may still read what it is told.
+    pub(super) fn can_be_told(&self) -> bool {
+        !matches!(self, Self::Gone | Self::Io(_) | Self::NotReading)
     }
 }
 

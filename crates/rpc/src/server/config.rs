@@ -108,6 +108,7 @@ pub struct Limits {
     /// Calls beyond its window, or beyond `outstanding`, after which a session is closed. Default 1000.
     pub violations: u32,
     /// Bytes that may wait for a client that does not read. Default 4 MiB; reading from it stops at half.
+    /// The replies to what was read before may be more than that, for a second.
     pub unread_bytes: usize,
     /// How long a new connection may take until its hello is complete. Default 5s.
     #[serde(with = "duration")]
@@ -166,6 +167,9 @@ impl ServerConfig {
         };
         at_least("slo", self.slo, Duration::from_micros(1))?;
         at_least("rtt", self.rtt, Duration::from_nanos(1))?;
+        if let Budget::Fixed(budget) = self.budget {
+            at_least("budget", budget, Duration::from_nanos(1))?;
+        }
         at_least("threads.slice", self.threads.slice, Duration::from_nanos(1))?;
         let ms = Duration::from_millis(1);
         at_least("limits.hello_timeout", self.limits.hello_timeout, ms)?;
@@ -187,10 +191,6 @@ impl ServerConfig {
                 known.name
             );
             return Err(ConfigError::new("trust.identities", problem));
-        }
-        if self.budget == Budget::Fixed(Duration::ZERO) {
-            let problem = "0ns is out of range; allowed is more than 0ns, auto or off";
-            return Err(ConfigError::new("budget", problem));
         }
         Ok(())
     }

@@ -24,6 +24,7 @@ use super::context::Context;
 use super::job::{Call, End, Reply};
 use super::session::Session;
 use super::stats::add;
+use super::threads::poll_again;
 use crate::clock;
 use crate::net::{FrameBytes, FrameReader, OutBuffer, Stream, Written};
 use crate::trust::Peer;
@@ -34,8 +35,8 @@ const READS_PER_TURN: usize = 4;
 /// How long a closing connection may take to read why it is closed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// How long more than `limits.unread_bytes` may wait for a client. The replies to calls that are already
-/// in the server may be more than that, and a client that reads takes them in less time.
+/// How long more than `limits.unread_bytes` may wait for a client. The replies to calls that are
+/// already in the server may be more than that, and a client that reads takes them in less time.
 const SURPLUS: Duration = Duration::from_secs(1);
 
 /// Bytes that one read takes. The buffer is the thread's, not the connection's.
@@ -66,31 +67,42 @@ pub(super) async fn drive(
     connection.close();
     let peer = connection.peer.as_ref().map_or("", |peer| peer.name.as_str());
     let outstanding = connection.in_flight;
-    if reason.is_worth_telling() {
+    if reason.is_notable() {
         tracing::warn!(%reason, peer, outstanding, "closing a connection");
-        farewell(connection.stream, connection.out, &reason, &shared).await;
     } else {
         tracing::debug!(%reason, peer, outstanding, "connection closed");
+    }
+    if reason.can_be_told() {
+        farewell(connection.stream, connection.out, &reason, &shared).await;
+    } else {
         shared.counters.closed(&reason);
     }
 }
 
-/// Tells the peer, behind what it was already to be told, why it is disconnected, if it reads it soon.
+/// Ends the stream in order. A client at fault is told why, behind what it was to be told already,
+/// if it reads it soon.
 async fn farewell(mut stream: Stream, mut out: OutBuffer, reason: &CloseReason, shared: &Shared) {
     shared.counters.closed(reason);
-    let body = Bytes::from(reason.to_string());
-    let mut frame = wire::Response::new(ResponseOp::Goaway);
-    frame.body_len = body.len() as u32;
-    out.push(&frame.encode(), body);
+    if reason.is_notable() {
+        let body = Bytes::from(reason.to_string());
+        let mut frame = wire::Response::new(ResponseOp::Goaway);
+        frame.body_len = body.len() as u32;
+        out.push(&frame.encode(), body);
+    }
     let mut written = Written::default();
     let say = poll_fn(|cx| {
         std::task::ready!(out.poll_flush(&mut stream, cx, &mut written))?;
         std::task::ready!(stream.poll_shutdown(cx))?;
         // Reading what is still on its way keeps the kernel from resetting the connection before
         // the peer has read the reason.
-        let mut ignored = [0; 4096];
-        while std::task::ready!(stream.poll_read(cx, &mut ignored))?.len > 0 {}
-        Poll::Ready(std::io::Result::Ok(()))
+        for _ in 0..READS_PER_TURN {
+            let read = READ_BUFFER.with_borrow_mut(|ignored| stream.poll_read(cx, ignored));
+            if std::task::ready!(read)?.len == 0 {
+                return Poll::Ready(std::io::Result::Ok(()));
+            }
+        }
+        poll_again(cx);
+        Poll::Pending
     });
     let _ = tokio::time::timeout(FAREWELL, say).await;
     add(&shared.counters.bytes_sent, written.bytes);
@@ -184,7 +196,7 @@ impl Connection {
             // What the client owes may have come already.
             self.frame_since = self.frame_since.map(|_| clock::now());
             if self.may_read() {
-                cx.waker().wake_by_ref();
+                poll_again(cx);
             }
         }
         if self.session.is_leaving() && !self.told_to_leave {
@@ -224,8 +236,9 @@ impl Connection {
             }
             let body_max = self.shared.config.limits.body_bytes;
             let mut reader = std::mem::take(&mut self.reader);
+            let now = clock::now(); // for all frames of this read
             let fed = reader.feed(&buffer[..read.len], body_max, |frame, bytes| {
-                self.frame(&frame, &bytes, read.waited)
+                self.frame(&frame, &bytes, (now, read.waited))
             });
             if self.client_leaves {
                 self.frame_since = None;
@@ -233,11 +246,8 @@ impl Connection {
             }
             self.reader = reader;
             fed?;
-            self.frame_since = if self.reader.is_waiting() {
-                self.frame_since.or(Some(clock::now()))
-            } else {
-                None
-            };
+            self.frame_since =
+                if self.reader.is_waiting() { self.frame_since.or(Some(now)) } else { None };
             Ok(true)
         })
     }
@@ -246,7 +256,7 @@ impl Connection {
         &mut self,
         frame: &wire::Request,
         bytes: &FrameBytes<'_>,
-        waited: Duration,
+        arrival: (Instant, Duration),
     ) -> Result<(), CloseReason> {
         if self.client_leaves {
             return Ok(());
@@ -257,7 +267,7 @@ impl Connection {
             (RequestOp::Hello, None) => self.hello(bytes.as_slice()),
             (RequestOp::Hello, Some(_)) => Err(CloseReason::Unexpected("a second hello")),
             (_, None) => Err(CloseReason::Unexpected("the first frame was not a hello")),
-            (RequestOp::Call, Some(_)) => self.call(*frame, bytes, waited),
+            (RequestOp::Call, Some(_)) => self.call(*frame, bytes, arrival),
             (RequestOp::Demand, Some(_)) => {
                 let admission = &self.shared.admission;
                 admission.tell_demand(self.session.id, frame.demand, frame.window_ack);
@@ -291,7 +301,7 @@ impl Connection {
         &mut self,
         mut frame: wire::Request,
         bytes: &FrameBytes<'_>,
-        waited: Duration,
+        (now, waited): (Instant, Duration),
     ) -> Result<(), CloseReason> {
         let counters = &self.shared.clone().counters;
         let layout = frame.layout(bytes.as_slice())?;
@@ -306,14 +316,14 @@ impl Connection {
 
         let excess = self.in_flight > self.shared.config.limits.outstanding;
         let admission = &self.shared.admission;
-        match admission.arrive(self.session.id, &frame, &self.shared.router, waited, excess) {
+        match admission.arrive(now, self.session.id, &frame, &self.shared.router, waited, excess) {
             Entry::Admitted(context) => {
                 let payload = bytes.slice(layout.payload);
                 let call = Call::new(context, self.session.clone());
                 let (job, task) =
                     self.shared.router.job(call, payload, admission, &self.shared.queue);
                 self.calls.insert(frame.claims.id, task);
-                job.schedule();
+                self.shared.queue.push(now, job);
                 Ok(())
             }
             Entry::Refused(context, refusal) => {
@@ -333,7 +343,7 @@ impl Connection {
 
     fn refuse(&mut self, context: Context, rejected: Rejected) {
         let end = End::Rejected(rejected);
-        self.replies.push(Reply { context, end, service: Duration::ZERO });
+        self.replies.push(Reply::unserved(context, end));
     }
 
     /// Turns all replies that are ready into frames that carry the same news.

@@ -25,6 +25,7 @@ use super::context::Context;
 use super::job::{Call, End, Reply, serve};
 use super::session::Session;
 use super::stats::add;
+use crate::clock;
 use crate::net::{Stream, keep_alive};
 use crate::status::Status;
 
@@ -133,7 +134,8 @@ impl Guest {
         frame.claims = Claims { id, method, ..Claims::default() };
         let shared = &self.shared;
         let excess = self.in_flight > shared.config.limits.outstanding;
-        match shared.admission.arrive(self.session.id, &frame, &shared.router, waited, excess) {
+        let (now, session) = (clock::now(), self.session.id);
+        match shared.admission.arrive(now, session, &frame, &shared.router, waited, excess) {
             Entry::Admitted(context) => {
                 let call = Call::new(context.clone(), self.session.clone());
                 let serving = serve(call, shared.admission.clone(), handler(context.clone()));
@@ -141,13 +143,11 @@ impl Guest {
                     .metadata(context)
                     .spawn(move |_| serving, shared.queue.scheduler());
                 self.calls.insert(id, task);
-                job.schedule();
+                shared.queue.push(now, job);
             }
-            Entry::Refused(context, refusal) => self.refused.push(Reply {
-                context,
-                end: End::Rejected(refusal.rejected),
-                service: Duration::ZERO,
-            }),
+            Entry::Refused(context, refusal) => {
+                self.refused.push(Reply::unserved(context, End::Rejected(refusal.rejected)));
+            }
         }
     }
 

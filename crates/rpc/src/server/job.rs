@@ -28,7 +28,10 @@ pub(super) struct Call {
 pub(super) struct Reply {
     pub(super) context: Context,
     pub(super) end: End,
+    /// From the start of the handler to its end.
     pub(super) service: Duration,
+    /// What of it a worker was kept for.
+    pub(super) worked: Duration,
 }
 
 /// How a call ended.
@@ -54,9 +57,10 @@ impl Call {
         Self { context, session: Some(session) }
     }
 
-    fn end(mut self, end: End, service: Duration) {
+    fn end(mut self, end: End, started: Instant, now: Instant) {
         if let Some(session) = self.session.take() {
-            session.reply(Reply { context: self.context.clone(), end, service });
+            let (service, worked) = (now.since(started), self.context.worked(now));
+            session.reply(Reply { context: self.context.clone(), end, service, worked });
         }
     }
 }
@@ -70,7 +74,7 @@ impl Drop for Call {
         } else {
             End::Cancelled
         };
-        session.reply(Reply { context: self.context.clone(), end, service: Duration::ZERO });
+        session.reply(Reply::unserved(self.context.clone(), end));
     }
 }
 
@@ -80,21 +84,25 @@ where
     H: Future<Output = Result<Bytes, Status>>,
 {
     // The first poll: the request has just left the run queue, and its wait there is charged.
-    let started = clock::now();
+    let started = call.context.polled_at();
     if let Err(rejected) = admission.dequeue(started, &call.context) {
-        return call.end(End::Rejected(rejected), Duration::ZERO);
+        return call.end(End::Rejected(rejected), started, started);
     }
     let result = handler.await;
-    let service = admission.served(started, clock::now());
     let end = match result {
         Ok(payload) => End::Done(payload),
         Err(Status::Rejected(rejected)) => End::Rejected(rejected),
         Err(Status::Error { code, message }) => End::Failed { code, message },
     };
-    call.end(end, service);
+    call.end(end, started, clock::now());
 }
 
 impl Reply {
+    /// The reply of a call whose handler did not run to its end.
+    pub(super) fn unserved(context: Context, end: End) -> Self {
+        Self { context, end, service: Duration::ZERO, worked: Duration::ZERO }
+    }
+
     /// What the controller is told.
     pub(super) fn outcome(&self) -> Outcome {
         match &self.end {

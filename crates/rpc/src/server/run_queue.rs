@@ -36,8 +36,8 @@ struct Jobs {
 }
 
 impl RunQueue {
-    /// Puts a job in, and wakes a worker if one sleeps.
-    pub(super) fn push(&self, job: Job) {
+    /// Puts a job in that can run since `now`, and wakes a worker if one sleeps.
+    pub(super) fn push(&self, now: Instant, job: Job) {
         let droppable = job.metadata().claims().droppable;
         let mut jobs = self.jobs.lock();
         if jobs.closed {
@@ -45,7 +45,7 @@ impl RunQueue {
             drop(job); // which cancels it
             return;
         }
-        jobs.lanes.push(clock::now(), droppable, job);
+        jobs.lanes.push(now, droppable, job);
         self.publish(&jobs.lanes);
         let worker = jobs.idle.pop();
         drop(jobs);
@@ -107,7 +107,7 @@ impl RunQueue {
     /// Where the scheduler of a handler puts it whenever it can run.
     pub(super) fn scheduler(self: &Arc<Self>) -> impl Fn(Job) + Send + Sync + 'static {
         let queue = self.clone();
-        move |job| queue.push(job)
+        move |job| queue.push(clock::now(), job)
     }
 
     fn publish(&self, lanes: &Lanes<Job>) {

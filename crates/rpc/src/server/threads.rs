@@ -19,7 +19,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::Poll;
+use std::task::{Context as TaskContext, Poll};
 use std::thread;
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ impl Threads {
             let reactor = started.reactors[index % dispatchers].clone();
             let shared = shared.clone();
             started.spawn(name, move || {
-                reactor.block_on(shared.stop.or(work(shared.clone(), None)))
+                reactor.block_on(shared.stop.or(work(shared.clone(), None)));
             })?;
         }
         Ok(started)
@@ -107,7 +107,7 @@ async fn work(shared: Arc<Shared>, slice: Option<Duration>) {
             now = run(since, now, job);
         }
         shared.counters.busy_nanos.fetch_add(now.since(began).as_nanos() as u64, Relaxed);
-        if slice.is_some() {
+        if slice.is_some() && shared.queue.len() > 0 {
             yield_to_reactor().await;
         }
     }
@@ -115,17 +115,28 @@ async fn work(shared: Arc<Shared>, slice: Option<Duration>) {
 
 /// Polls one handler, and charges what it waited since it could run.
 fn run(since: Instant, now: Instant, job: Job) -> Instant {
-    job.metadata().charge(now.since(since));
+    let context = job.metadata().clone();
+    context.begin_poll(since, now);
     // A handler that panics fails its own call and nobody else's.
     if catch_unwind(AssertUnwindSafe(|| job.run())).is_err() {
         tracing::error!("a handler panicked; its call was answered with an error");
     }
-    clock::now()
+    let now = clock::now();
+    context.end_poll(now);
+    now
 }
 
 /// Lets all other tasks of the thread run, and its reactor look for news.
 async fn yield_to_reactor() {
     tokio::task::yield_now().await;
+}
+
+/// The same for a task that is being polled and has more to do: it is polled again then. Waking itself
+/// would get it many turns before a worker of this thread gets one.
+pub(super) fn poll_again(cx: &mut TaskContext<'_>) {
+    let others = yield_to_reactor();
+    tokio::pin!(others);
+    assert!(others.poll(cx).is_pending(), "the others have not run yet");
 }
 
 /// A flag that threads and tasks can wait for.

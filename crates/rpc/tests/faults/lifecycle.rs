@@ -1,12 +1,15 @@
-//! What is unusual and legal: cancels that cross replies, goodbyes with calls outstanding, empty payloads.
+//! What is unusual and legal: cancels that cross replies, early goodbyes, empty payloads.
 
+use std::time::Duration;
+
+use seawall_control::Rng;
 use seawall_control::wire::{Hello, Request, RequestOp, ResponseOp, Status, push_entry};
-use seawall_rpc::Server;
+use seawall_rpc::{Request as OurRequest, Server};
 use tokio::io::AsyncWriteExt;
 
 use crate::support::raw::{Raw, call, frame, short};
 use crate::support::{
-    Bystander, ECHO, SLEEP, SPIN, balanced, closed, config, gauge, router, until,
+    Bystander, ECHO, SLEEP, SPIN, balanced, closed, config, gauge, router, session, until,
 };
 
 #[tokio::test]
@@ -44,8 +47,8 @@ async fn a_call_that_is_cancelled_twice_is_answered_once() {
 
 #[tokio::test]
 async fn calls_and_cancels_in_one_segment_are_all_answered_once() {
-    // A rapid reset: calls that are cancelled before they could begin still hold their credits until
-    // they are answered, so that nobody gains by it.
+    // A rapid reset: calls that are cancelled before they could begin still hold their credits
+    // until they are answered, so that nobody gains by it.
     let server = Server::start(config("none"), router()).unwrap();
     let bystander = Bystander::start(&server).await;
     let mut client = Raw::open(server.address()).await;
@@ -66,6 +69,37 @@ async fn calls_and_cancels_in_one_segment_are_all_answered_once() {
     drop(client);
     bystander.leave().await;
     assert_eq!(balanced(&server).await.cancellations, rounds * batch);
+}
+
+#[tokio::test]
+async fn cancels_that_race_with_replies_lose_nothing() {
+    let mut config = config("breakwater");
+    (config.threads.workers, config.threads.dispatchers) = (2, 2);
+    let server = Server::start(config, router()).unwrap();
+    let sessions = [session(&server).await, session(&server).await];
+    let mut rng = Rng::new(7);
+    for _ in 0..200 {
+        let mut calls = Vec::new();
+        for session in &sessions {
+            let methods = [(ECHO, 0), (SPIN, 0), (SLEEP, 0), (ECHO, 2_000)];
+            for (method, len) in methods {
+                calls.push(session.call(OurRequest::new(method, vec![0; len.max(1)])));
+            }
+        }
+        // Dropped in any order, some at once and some when others were answered.
+        while !calls.is_empty() {
+            let call = calls.swap_remove(rng.below(calls.len() as u64) as usize);
+            if rng.chance(0.3) {
+                _ = tokio::time::timeout(Duration::from_micros(rng.below(300)), call).await;
+            }
+        }
+    }
+    for session in &sessions {
+        until(|| session.outstanding() == 0 && session.pending() == 0).await;
+        assert_eq!(session.call(OurRequest::new(ECHO, "fine")).await.unwrap().payload, "fine");
+    }
+    drop(sessions);
+    assert_eq!(balanced(&server).await.window_violations, 0);
 }
 
 #[tokio::test]

@@ -1,13 +1,14 @@
 //! Clients that are gone without a word, and what they held.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use seawall_control::wire::{Request as Frame, RequestOp};
-use seawall_rpc::{Budget, ClientConfig, Request, Server, ServerConfig, Session};
+use seawall_rpc::{ClientConfig, Request, Server, Session};
 
 use crate::support::raw::{Raw, call, frame};
 use crate::support::{
-    Bystander, ECHO, GROW, SLEEP, balanced, config, gauge, router, session, until,
+    Bystander, ECHO, GROW, SLEEP, balanced, config, gauge, one_credit, router, session, until,
 };
 
 #[tokio::test]
@@ -45,13 +46,6 @@ async fn a_reset_while_replies_are_on_their_way_loses_nothing_else() {
     balanced(&server).await;
 }
 
-/// A pool of one credit that never grows: who has it keeps it from all others.
-fn one_credit() -> ServerConfig {
-    let mut config = config("breakwater");
-    (config.rtt, config.budget) = (Duration::from_secs(3_600), Budget::Off);
-    config
-}
-
 /// A session whose calls wait for a credit for as long as it takes.
 async fn patient(server: &Server) -> Session {
     let mut config = ClientConfig::default();
@@ -59,10 +53,21 @@ async fn patient(server: &Server) -> Session {
     Session::connect(server.address(), &config).await.unwrap()
 }
 
+/// A client that holds the only credit.
+async fn holder(server: &Server) -> Raw {
+    let mut client = Raw::open(server.address()).await;
+    let mut hungry = Frame { demand: 5, ..Frame::new(RequestOp::Call) };
+    hungry.claims.method = ECHO;
+    client.send(&frame(hungry, b"")).await;
+    assert_eq!(client.reply(0).await.window(), Some(1));
+    assert_eq!(gauge(&server.stats(), "credits_issued"), Some(1.0));
+    client
+}
+
 #[tokio::test]
 async fn the_credit_of_a_lost_call_goes_to_another_client() {
     let server = Server::start(one_credit(), router()).unwrap();
-    let mut holder = Raw::open(server.address()).await;
+    let mut holder = holder(&server).await;
     holder.send(&call(1, SLEEP, b"")).await;
     until(|| server.stats().outstanding == 1).await;
     let other = patient(&server).await;
@@ -78,12 +83,7 @@ async fn the_credit_of_a_lost_call_goes_to_another_client() {
 #[tokio::test]
 async fn an_unused_credit_of_a_lost_client_goes_to_another() {
     let server = Server::start(one_credit(), router()).unwrap();
-    let mut holder = Raw::open(server.address()).await;
-    let mut hungry = Frame { demand: 5, ..Frame::new(RequestOp::Call) };
-    hungry.claims.method = ECHO;
-    holder.send(&frame(hungry, b"")).await;
-    assert_eq!(holder.reply(0).await.window(), Some(1));
-    assert_eq!(gauge(&server.stats(), "credits_issued"), Some(1.0));
+    let holder = holder(&server).await;
     let other = patient(&server).await;
     other.call(Request::new(ECHO, "the first is free")).await.unwrap();
     let waiting = other.call(Request::new(ECHO, "a credit is needed"));
@@ -96,27 +96,32 @@ async fn an_unused_credit_of_a_lost_client_goes_to_another() {
 
 #[tokio::test]
 async fn a_killed_process_leaves_nothing_behind() {
-    let server = Server::start(config("breakwater"), router()).unwrap();
+    let begun = Arc::new(AtomicU32::new(0));
+    let begins = begun.clone();
+    let router = router().method(9, "begin", move |_, _| {
+        begins.fetch_add(1, SeqCst);
+        std::future::pending()
+    });
+    let server = Server::start(config("breakwater"), router).unwrap();
     let bystander = Bystander::start(&server).await;
     let address = server.address();
-    for _ in 0..3 {
+    for turn in 0..3 {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         runtime.spawn(async move {
             let session = Session::connect(address, &ClientConfig::default()).await.unwrap();
             for _ in 0..20 {
                 session.call(Request::new(ECHO, "")).await.unwrap();
             }
-            _ = session.call(Request::new(SLEEP, "")).await;
+            _ = session.call(Request::new(9, "")).await;
         });
-        // Credits are held, and a call is in the server; the bystander has one at most.
-        let in_server = || server.stats().requests - server.stats().completions;
-        until(|| server.stats().sessions == 2 && in_server() > 1).await;
+        // Credits are held, and a call is in the server.
+        until(|| begun.load(SeqCst) == turn + 1).await;
         runtime.shutdown_background();
         until(|| server.stats().sessions == 1).await;
         bystander.goes_on().await;
     }
     bystander.leave().await;
-    balanced(&server).await;
+    assert_eq!(balanced(&server).await.cancellations, 3);
 }
 
 #[tokio::test]

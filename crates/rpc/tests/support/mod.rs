@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use seawall_control::admission;
 use seawall_rpc::{
-    ClientConfig, Context, Request, Router, Server, ServerConfig, Session, Stats, Status,
+    Budget, ClientConfig, Context, Request, Router, Server, ServerConfig, Session, Stats, Status,
 };
 
 /// Methods of [`router`].
@@ -33,8 +33,16 @@ pub(crate) fn config(algorithm: &str) -> ServerConfig {
     config
 }
 
-/// Echoes, sleeps until it is cancelled, spins for the milliseconds in the payload, answers with as many
-/// bytes as the payload says, panics.
+/// Such a server under Breakwater whose pool is one credit and never grows: who has it keeps it
+/// from all others.
+pub(crate) fn one_credit() -> ServerConfig {
+    let mut config = config("breakwater");
+    (config.rtt, config.budget) = (Duration::from_secs(3_600), Budget::Off);
+    config
+}
+
+/// Echoes, sleeps until it is cancelled, spins for the milliseconds in the payload, answers with as
+/// many bytes as the payload says, panics.
 pub(crate) fn router() -> Router {
     async fn echo(_ctx: Context, payload: Bytes) -> Result<Bytes, Status> {
         Ok(payload)
@@ -126,8 +134,8 @@ impl Bystander {
     }
 }
 
-/// Waits until everybody has left, and checks that the books are balanced: every connection ended with a
-/// reason, every call with an outcome, every credit came back.
+/// Waits until everybody has left, and checks that the books are balanced: every connection ended
+/// with a reason, every call with an outcome, every credit came back.
 pub(crate) async fn balanced(server: &Server) -> Stats {
     let ended = |stats: &Stats| stats.closed.values().sum::<u64>() == stats.accepted;
     until(|| server.stats().sessions == 0).await;

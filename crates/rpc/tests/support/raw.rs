@@ -40,6 +40,11 @@ impl Raw {
         Self { tcp: socket.connect(address).await.unwrap(), received: Vec::new() }
     }
 
+    /// Lets the receive buffer grow: from now on the client reads like others.
+    pub(crate) fn widen(&self) {
+        SockRef::from(&self.tcp).set_recv_buffer_size(1 << 20).unwrap();
+    }
+
     /// Connects and says hello.
     pub(crate) async fn open(address: SocketAddr) -> Self {
         Self::connect(address).await.greet(&Hello::default()).await

@@ -43,22 +43,25 @@ impl Framed {
 
     /// The next payload of what was read.
     pub(super) fn next(&mut self) -> io::Result<Option<Bytes>> {
-        let Some(prefix) = self.input.first_chunk::<PREFIX>() else { return Ok(None) };
-        let len = u32::from_le_bytes(*prefix) as usize;
-        if len > PAYLOAD_MAX {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
-        if self.input.len() < PREFIX + len {
-            return Ok(None);
-        }
+        let Some(len) = self.whole()? else { return Ok(None) };
         self.input.advance(PREFIX);
         Ok(Some(self.input.split_to(len).freeze()))
+    }
+
+    /// Sends every payload that was read back to where it came from.
+    pub(super) fn echo(&mut self) -> io::Result<()> {
+        while let Some(len) = self.whole()? {
+            push(&mut self.output, &self.input[PREFIX..PREFIX + len]);
+            self.input.advance(PREFIX + len);
+        }
+        Ok(())
     }
 
     /// Writes the output, as far as the socket takes it.
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.output.is_empty() {
-            if std::task::ready!(poll_write_buf(Pin::new(&mut self.tcp), cx, &mut self.output))? == 0
+            if std::task::ready!(poll_write_buf(Pin::new(&mut self.tcp), cx, &mut self.output))?
+                == 0
             {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
@@ -66,6 +69,16 @@ impl Framed {
         // Writing has moved the buffer's beginning forward; an empty one gets all its room back.
         self.output.clear();
         Poll::Ready(Ok(()))
+    }
+
+    /// Length of the payload that the input begins with, if it is all there.
+    fn whole(&self) -> io::Result<Option<usize>> {
+        let Some(prefix) = self.input.first_chunk::<PREFIX>() else { return Ok(None) };
+        let len = u32::from_le_bytes(*prefix) as usize;
+        if len > PAYLOAD_MAX {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        Ok((self.input.len() >= PREFIX + len).then_some(len))
     }
 }
 

@@ -7,11 +7,11 @@ use std::task::{Context, Poll};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::super::host::Host;
-use super::frames::{Framed, push};
+use super::frames::Framed;
 
 /// Starts a server.
 pub(in super::super) fn serve() -> io::Result<Host> {
-    Host::start(|listener| accept(listener))
+    Host::start(accept)
 }
 
 async fn accept(listener: TcpListener) -> io::Result<()> {
@@ -33,8 +33,6 @@ fn turn(framed: &mut Framed, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if std::task::ready!(framed.poll_read(cx))? == 0 {
             return Poll::Ready(Ok(()));
         }
-        while let Some(payload) = framed.next()? {
-            push(&mut framed.output, &payload);
-        }
+        framed.echo()?;
     }
 }

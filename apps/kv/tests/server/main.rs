@@ -1,0 +1,7 @@
+//! The server over real connections, native ones and memcached's.
+
+mod limits;
+mod memcached;
+mod native;
+mod overload;
+mod support;

@@ -1,0 +1,101 @@
+//! The native methods.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use seawall_kv::Exptime;
+use seawall_kv::native::{self, Reply};
+use seawall_kv::server::KvServer;
+use seawall_kv::store::Entry;
+use seawall_rpc::{CallError, Client, ClientConfig, Status};
+
+use crate::support::{self, config, expect_nothing_left, start, until};
+
+fn client(server: &KvServer) -> Client {
+    Client::new([server.address()], ClientConfig::default())
+}
+
+async fn call(client: &Client, request: &native::Request) -> Reply {
+    let mut payload = BytesMut::new();
+    request.encode(&mut payload);
+    let request = seawall_rpc::Request::new(request.method(), payload.freeze());
+    Reply::decode(client.call(request).await.unwrap().payload).unwrap()
+}
+
+fn set(key: &'static str, value: &'static str, exptime: i64) -> native::Request {
+    let exptime = Exptime::from_wire(exptime);
+    native::Request::Set { key: key.into(), value: value.into(), flags: 7, exptime }
+}
+
+fn get(key: &'static str) -> native::Request {
+    native::Request::Get { key: key.into() }
+}
+
+#[tokio::test]
+async fn items_are_stored_found_and_deleted() {
+    for algorithm in ["none", "breakwater"] {
+        let server = start(config(algorithm));
+        let client = client(&server);
+        assert_eq!(call(&client, &get("a")).await, Reply::Miss);
+        assert_eq!(call(&client, &set("a", "one", 0)).await, Reply::Stored);
+        let hit = Reply::Hit { value: "one".into(), flags: 7 };
+        assert_eq!(call(&client, &get("a")).await, hit);
+        let delete = native::Request::Delete { key: "a".into() };
+        assert_eq!(call(&client, &delete).await, Reply::Deleted);
+        assert_eq!(call(&client, &delete).await, Reply::NotFound);
+        drop(client);
+        expect_nothing_left(&server).await;
+        assert_eq!(server.stats().completions, 5);
+    }
+}
+
+#[tokio::test]
+async fn nonsense_fails_the_call_and_nothing_else() {
+    let server = start(config("none"));
+    let client = client(&server);
+    let code = async |method: u16, payload: Bytes| match client
+        .call(seawall_rpc::Request::new(method, payload))
+        .await
+    {
+        Err(CallError::Failed { code, .. }) => code,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(code(native::GET, Bytes::new()).await, Status::INVALID);
+    assert_eq!(code(native::SET, "short".into()).await, Status::INVALID);
+    assert_eq!(code(99, "x".into()).await, Status::UNIMPLEMENTED);
+    assert_eq!(call(&client, &get("a")).await, Reply::Miss);
+}
+
+#[tokio::test]
+async fn both_protocols_see_the_same_items() {
+    let server = start(config("none"));
+    let client = client(&server);
+    call(&client, &set("a", "native", 0)).await;
+    let mut memcached = support::Client::connect(&server).await;
+    memcached.send("get a\r\nset b 7 0 4\r\ntext\r\n").await;
+    memcached.expect("VALUE a 7 6\r\nnative\r\nEND\r\nSTORED\r\n").await;
+    let hit = Reply::Hit { value: "text".into(), flags: 7 };
+    assert_eq!(call(&client, &get("b")).await, hit);
+}
+
+#[tokio::test]
+async fn expired_items_are_swept() {
+    let server = start(seawall_kv::server::KvConfig {
+        sweep_period: Duration::from_secs(1),
+        ..config("none")
+    });
+    let client = client(&server);
+    assert_eq!(call(&client, &set("a", "one", -1)).await, Reply::Stored);
+    call(&client, &set("b", "two", 0)).await;
+    until(|| server.store().stats().curr_items == 1).await;
+    assert!(matches!(call(&client, &get("b")).await, Reply::Hit { .. }));
+    assert_eq!(server.store().stats().expired, 1);
+}
+
+#[tokio::test]
+async fn the_store_may_be_used_beside_the_server() {
+    let server = start(config("none"));
+    let entry = Entry { key: b"a", value: b"one", flags: 0, exptime: Exptime::NEVER };
+    server.store().set(seawall_kv::UnixTime::from_secs(1_700_000_000), &entry).unwrap();
+    assert!(matches!(call(&client(&server), &get("a")).await, Reply::Hit { .. }));
+}

@@ -1,0 +1,261 @@
+//! What our client does about servers that break the rules, are broken, or are gone.
+
+mod support;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::time::Duration;
+
+use seawall_control::controller::Feedback;
+use seawall_control::wire::{self, HEADER_LEN, RequestOp, ResponseOp, Settings};
+use seawall_rpc::{CallError, Client, ClientConfig, ConnectError, Request, Server, Session};
+use support::{ECHO, balanced, one_credit, router, until};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// A server that does what a test says, frame by frame.
+struct Fake {
+    tcp: TcpStream,
+}
+
+impl Fake {
+    /// Lets a client connect to a server that does `script`.
+    async fn connect<F>(script: impl FnOnce(Fake) -> F) -> Result<Session, ConnectError>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let config =
+            ClientConfig { connect_timeout: Duration::from_millis(500), ..ClientConfig::default() };
+        let connecting = tokio::spawn(async move { Session::connect(address, &config).await });
+        let (tcp, _) = listener.accept().await.unwrap();
+        tokio::spawn(script(Fake { tcp }));
+        connecting.await.unwrap()
+    }
+
+    async fn send(&mut self, bytes: &[u8]) {
+        _ = self.tcp.write_all(bytes).await;
+    }
+
+    /// The next frame of the client; `None` once it has closed the connection.
+    async fn next(&mut self) -> Option<wire::Request> {
+        let mut header = [0; HEADER_LEN];
+        self.tcp.read_exact(&mut header).await.ok()?;
+        let frame = wire::Request::decode(&header, u32::MAX).unwrap();
+        let mut body = vec![0; frame.body_len as usize];
+        self.tcp.read_exact(&mut body).await.ok()?;
+        Some(frame)
+    }
+
+    /// Reads the hello and answers it.
+    async fn greet(&mut self) {
+        assert_eq!(self.next().await.unwrap().op, RequestOp::Hello);
+        self.send(&settings("breakwater")).await;
+    }
+}
+
+fn frame(mut head: wire::Response, body: &[u8]) -> Vec<u8> {
+    head.body_len = body.len() as u32;
+    [&head.encode()[..], body].concat()
+}
+
+fn settings(algorithm: &str) -> Vec<u8> {
+    let settings = Settings {
+        algorithm: algorithm.into(),
+        body_max: 1 << 20,
+        outstanding_max: 100,
+        slo: Duration::from_secs(5),
+        stages: Vec::new(),
+    };
+    frame(wire::Response::new(ResponseOp::Settings), &settings.encode())
+}
+
+fn goaway(reason: &str) -> Vec<u8> {
+    frame(wire::Response::new(ResponseOp::Goaway), reason.as_bytes())
+}
+
+fn reply(id: u64, window: u32, seq: u32) -> Vec<u8> {
+    let mut head = wire::Response::new(ResponseOp::Reply);
+    (head.id, head.feedback) = (id, Feedback::Window { size: window, seq });
+    frame(head, b"served")
+}
+
+/// Why a client does not connect to a server that answers its hello with `bytes` and nothing more.
+async fn refusal(bytes: Vec<u8>) -> ConnectError {
+    let script = |mut fake: Fake| async move {
+        fake.next().await;
+        fake.send(&bytes).await;
+        while fake.next().await.is_some() {}
+    };
+    Fake::connect(script).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn a_handshake_that_goes_wrong_says_how() {
+    let error = refusal(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()).await;
+    assert!(matches!(error, ConnectError::Protocol(_)), "{error}");
+    let error = refusal(goaway("not today")).await;
+    assert_eq!(error.to_string(), "the server refused the session: not today");
+    let error = refusal(reply(1, 1, 1)).await;
+    assert!(error.to_string().contains("first frame was not its settings"), "{error}");
+    let error = refusal(settings("telepathy")).await;
+    assert!(error.to_string().contains("\"telepathy\" is unknown"), "{error}");
+    let malformed = frame(wire::Response::new(ResponseOp::Settings), &[1, 0, 9, 0]);
+    let error = refusal(malformed).await;
+    assert!(matches!(error, ConnectError::Protocol(_)), "{error}");
+    let mut endless = wire::Response::new(ResponseOp::Settings);
+    endless.body_len = u32::MAX;
+    let error = refusal(endless.encode().to_vec()).await;
+    assert!(error.to_string().contains("4294967295 bytes"), "{error}");
+    for part in [0, 10, 70] {
+        let error = refusal(settings("none")[..part].to_vec()).await;
+        assert!(matches!(error, ConnectError::Timeout { .. }), "{part} bytes: {error}");
+    }
+    let error = Fake::connect(|fake| async { drop(fake) }).await.unwrap_err();
+    assert!(matches!(error, ConnectError::Io(_)), "{error}");
+}
+
+#[tokio::test]
+async fn settings_may_come_byte_by_byte() {
+    let script = |mut fake: Fake| async move {
+        fake.tcp.set_nodelay(true).unwrap();
+        fake.next().await;
+        for byte in settings("none") {
+            fake.send(&[byte]).await;
+            tokio::task::yield_now().await;
+        }
+        while fake.next().await.is_some() {}
+    };
+    let session = Fake::connect(script).await.unwrap();
+    assert_eq!(session.settings().algorithm, "none");
+}
+
+#[tokio::test]
+async fn what_comes_right_behind_the_settings_is_not_lost() {
+    let script = |mut fake: Fake| async move {
+        fake.next().await;
+        fake.send(&[settings("none"), goaway("the server stops")].concat()).await;
+        assert!(fake.next().await.is_none(), "the client must not call any more");
+    };
+    let session = Fake::connect(script).await.unwrap();
+    until(|| !session.is_open()).await;
+    let error = session.call(Request::new(1, "")).await.unwrap_err();
+    assert!(matches!(error, CallError::ConnectionLost(_)), "{error}");
+}
+
+#[tokio::test]
+async fn frames_that_break_the_protocol_end_the_session() {
+    let mut oversize = wire::Response::new(ResponseOp::Reply);
+    oversize.body_len = u32::MAX;
+    for (bytes, reason) in [
+        (b"garbage".to_vec(), "a bad frame"),
+        (wire::Request::new(RequestOp::Call).encode().to_vec(), "a bad frame"),
+        (oversize.encode().to_vec(), "a bad frame"),
+        (settings("none"), "its settings twice"),
+    ] {
+        let script = |mut fake: Fake| async move {
+            fake.greet().await;
+            fake.next().await;
+            fake.send(&bytes).await;
+            assert!(fake.next().await.is_none(), "the client closes");
+        };
+        let session = Fake::connect(script).await.unwrap();
+        let error = session.call(Request::new(1, "")).await.unwrap_err();
+        assert!(
+            matches!(&error, CallError::ConnectionLost(why) if why.contains(reason)),
+            "{error}"
+        );
+        assert!(!session.is_open());
+        let again = session.call(Request::new(1, "")).await.unwrap_err();
+        assert_eq!(again, error, "the reason stays known");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_dies_within_a_reply_loses_the_call() {
+    let script = |mut fake: Fake| async move {
+        fake.greet().await;
+        let call = fake.next().await.unwrap();
+        let whole = reply(call.claims.id, 1, 1);
+        fake.send(&whole[..whole.len() - 1]).await;
+    };
+    let session = Fake::connect(script).await.unwrap();
+    let error = session.call(Request::new(1, "")).await.unwrap_err();
+    assert!(matches!(error, CallError::ConnectionLost(_)), "{error}");
+}
+
+#[tokio::test]
+async fn calls_that_wait_when_the_server_says_goaway_are_not_sent() {
+    let (later, may_go_on) = tokio::sync::oneshot::channel();
+    let script = |mut fake: Fake| async move {
+        fake.greet().await;
+        let first = fake.next().await.unwrap();
+        may_go_on.await.unwrap();
+        fake.send(&goaway("moving house")).await;
+        fake.send(&reply(first.claims.id, 10, 1)).await;
+        assert!(fake.next().await.is_none(), "nothing may be sent after a goaway");
+    };
+    let session = Fake::connect(script).await.unwrap();
+    let first = session.call(Request::new(1, ""));
+    let waiting = [session.call(Request::new(1, "")), session.call(Request::new(1, ""))];
+    assert_eq!((session.outstanding(), session.pending()), (1, 2));
+    later.send(()).unwrap();
+    for call in waiting {
+        let error = call.await.unwrap_err();
+        assert!(error.to_string().contains("asked its clients to leave"), "{error}");
+    }
+    assert_eq!(first.await.unwrap().payload, "served");
+    assert!(!session.is_open());
+}
+
+#[tokio::test]
+async fn calls_that_wait_when_the_last_handle_goes_are_still_sent() {
+    let server = Server::start(one_credit(), router()).unwrap();
+    let mut config = ClientConfig::default();
+    config.admission.client.expiry = Some(Duration::from_secs(3_600));
+    let session = Session::connect(server.address(), &config).await.unwrap();
+    let served = Arc::new(AtomicU32::new(0));
+    for _ in 0..20 {
+        let served = served.clone();
+        let done = move |result: seawall_rpc::CallResult| {
+            assert_eq!(result.unwrap().payload, "x");
+            served.fetch_add(1, SeqCst);
+        };
+        session.submit(Request::new(ECHO, "x"), Box::new(done));
+    }
+    assert!(session.pending() > 0, "one credit is not enough for all at once");
+    drop(session);
+    until(|| served.load(SeqCst) == 20).await;
+    assert_eq!(balanced(&server).await.closed["left"], 1);
+}
+
+#[tokio::test]
+async fn a_call_dropped_while_it_waits_is_never_sent() {
+    let server = Server::start(one_credit(), router()).unwrap();
+    let mut config = ClientConfig::default();
+    config.admission.client.expiry = Some(Duration::from_secs(3_600));
+    let session = Session::connect(server.address(), &config).await.unwrap();
+    // The first leaves at once, and the others wait for its credit.
+    let call = |_| session.call(Request::new(ECHO, ""));
+    let (kept, dropped): (Vec<_>, Vec<_>) = (0..5).map(|i| (call(i), call(i))).unzip();
+    drop(dropped);
+    for call in kept {
+        call.await.unwrap();
+    }
+    until(|| session.pending() == 0 && session.outstanding() == 0).await;
+    assert_eq!(server.stats().requests, 5);
+}
+
+#[tokio::test]
+async fn nobody_at_the_address_is_told_at_once() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address: SocketAddr = listener.local_addr().unwrap();
+    drop(listener);
+    let error = Session::connect(address, &ClientConfig::default()).await.unwrap_err();
+    assert!(error.to_string().starts_with("cannot connect: "), "{error}");
+    let client = Client::new([address], ClientConfig::default());
+    let error = client.call(Request::new(1, "")).await.unwrap_err();
+    assert!(error.to_string().contains("no replica can be reached"), "{error}");
+}

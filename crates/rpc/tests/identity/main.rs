@@ -1,0 +1,10 @@
+//! Who a client is, and what that brings: trust, tokens, TLS and client certificates.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod certificates;
+mod files;
+mod mutual;
+mod tls;
+mod trust;
