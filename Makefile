@@ -36,11 +36,11 @@ build: ## Build the `seawall` command and what it needs, optimised.
 .PHONY: test
 test: ## Run all checks, the same as CI.
 	@$(STEP) 'Tools' scripts/check-tools test
-	@$(STEP) 'Stock memcached clients' scripts/interop-tools
 	@$(STEP) 'Format' cargo fmt --all --check
 	@$(STEP) 'Clippy' cargo clippy --workspace --all-targets --locked -- -D warnings
 	@$(STEP) 'Core without std' scripts/check-no-std
 	@$(STEP) 'Tests' cargo test --workspace --locked
+	@$(STEP) 'Stock memcached clients' scripts/interop-kv
 	@$(STEP) 'Documentation' env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked
 	@echo
 	@if [[ -s target/interop.missing ]]; then \
@@ -64,6 +64,7 @@ fuzz: ## Run each fuzzer briefly (FUZZ_SECONDS=20).
 bench: ## Run all benchmarks; criterion's reports are in target/criterion.
 	@$(STEP) 'Tools' scripts/check-tools build
 	@$(STEP) 'Benchmarks' cargo bench --workspace --locked --bench '*'
+	@$(STEP) 'RPC beside echo and tonic' cargo run --release --locked --quiet --package seawall-bench-rpc --bin seawall-bench-rpc
 
 .PHONY: fmt
 fmt: ## Format all code.

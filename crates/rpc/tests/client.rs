@@ -25,10 +25,19 @@ impl Fake {
     where
         F: Future<Output = ()> + Send + 'static,
     {
+        Self::connect_within(Duration::from_secs(30), script).await
+    }
+
+    async fn connect_within<F>(
+        connect_timeout: Duration,
+        script: impl FnOnce(Fake) -> F,
+    ) -> Result<Session, ConnectError>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let config =
-            ClientConfig { connect_timeout: Duration::from_millis(500), ..ClientConfig::default() };
+        let config = ClientConfig { connect_timeout, ..ClientConfig::default() };
         let connecting = tokio::spawn(async move { Session::connect(address, &config).await });
         let (tcp, _) = listener.accept().await.unwrap();
         tokio::spawn(script(Fake { tcp }));
@@ -84,12 +93,16 @@ fn reply(id: u64, window: u32, seq: u32) -> Vec<u8> {
 
 /// Why a client does not connect to a server that answers its hello with `bytes` and nothing more.
 async fn refusal(bytes: Vec<u8>) -> ConnectError {
+    refusal_within(Duration::from_secs(30), bytes).await
+}
+
+async fn refusal_within(connect_timeout: Duration, bytes: Vec<u8>) -> ConnectError {
     let script = |mut fake: Fake| async move {
         fake.next().await;
         fake.send(&bytes).await;
         while fake.next().await.is_some() {}
     };
-    Fake::connect(script).await.unwrap_err()
+    Fake::connect_within(connect_timeout, script).await.unwrap_err()
 }
 
 #[tokio::test]
@@ -110,7 +123,8 @@ async fn a_handshake_that_goes_wrong_says_how() {
     let error = refusal(endless.encode().to_vec()).await;
     assert!(error.to_string().contains("4294967295 bytes"), "{error}");
     for part in [0, 10, 70] {
-        let error = refusal(settings("none")[..part].to_vec()).await;
+        let beginning = settings("none")[..part].to_vec();
+        let error = refusal_within(Duration::from_millis(100), beginning).await;
         assert!(matches!(error, ConnectError::Timeout { .. }), "{part} bytes: {error}");
     }
     let error = Fake::connect(|fake| async { drop(fake) }).await.unwrap_err();

@@ -6,9 +6,9 @@ use super::command::Command;
 use super::line::{self, Line, Storage};
 use super::{ParseError, ProtocolError};
 
-/// Longest command line, in bytes before its `\n`: as much as the largest value, and room for 4000 of
-/// the longest keys in one `get`. It bounds what a client can make the server buffer without ever
-/// finishing a line.
+/// Longest command line, in bytes before its `\n`: as much as the largest value, and room for 4000
+/// of the longest keys in one `get`. It bounds what a client can make the server buffer without
+/// ever finishing a line.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
 /// What ends a line and a data block.

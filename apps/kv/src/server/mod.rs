@@ -16,8 +16,9 @@
 //! use std::io::{BufRead, BufReader, Write};
 //! use std::net::TcpStream;
 //!
-//! let mut config = KvConfig { memcached: Some(([127, 0, 0, 1], 0).into()), ..KvConfig::default() };
-//! config.server.listen = ([127, 0, 0, 1], 0).into();
+//! let free_port = ([127, 0, 0, 1], 0).into();
+//! let mut config = KvConfig { memcached: Some(free_port), ..KvConfig::default() };
+//! config.server.listen = free_port;
 //! let server = KvServer::start(config)?;
 //!
 //! let mut client = TcpStream::connect(server.memcached_address().unwrap())?;

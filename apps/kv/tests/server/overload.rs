@@ -85,7 +85,7 @@ async fn order_is_kept_when_only_some_are_refused() {
 
 #[tokio::test]
 async fn killed_clients_leave_nothing_behind() {
-    for algorithm in ["none", "breakwater"] {
+    for algorithm in ["none", "aimd", "breakwater"] {
         let mut config = config(algorithm);
         config.server.limits.write_timeout = Duration::from_millis(50);
         let server = start(config);

@@ -38,6 +38,8 @@ pub struct Server<P> {
     /// Sessions that have sent at least one request: n_c of Breakwater's equations 3 and 4.
     registered: u32,
     pool: u32,
+    /// The policy's last decision made the pool smaller.
+    shrinking: bool,
     issued: u32,
     /// Requests in the server.
     in_server: u32,
@@ -79,6 +81,7 @@ impl<P: PoolPolicy> Server<P> {
             shares: Shares::default(),
             registered: 0,
             pool: first.pool.max(init.cores).max(1),
+            shrinking: false,
             issued: 0,
             in_server: 0,
             privileged: 0,
@@ -224,6 +227,7 @@ impl<P: PoolPolicy> Server<P> {
         self.window.issued = self.issued;
         self.window.pool = self.pool;
         let next = self.policy.on_window(now, &self.window);
+        self.shrinking = next.pool < self.pool;
         self.pool = self.clamp(next.pool);
         self.measure_from = now + next.settle;
         self.measure_to = self.measure_from + next.measure;
@@ -322,10 +326,11 @@ impl<P: PoolPolicy> Server<P> {
         Feedback::Window { size: window, seq: session.log.tell(window) }
     }
 
-    /// True when guests hold more than their share of a pool that is used up.
+    /// True when guests hold more than their share of a pool that is used up, and that its policy makes
+    /// smaller. A pool that still grows says nothing: it starts small, whatever the server could do.
     fn guests_exceed_their_share(&self) -> bool {
         let share = (f64::from(self.pool) * self.config.guest_share) as u32;
-        self.issued > self.pool && self.guests > share.max(self.cores)
+        self.shrinking && self.issued > self.pool && self.guests > share.max(self.cores)
     }
 
     fn refuse(reason: RefusalReason, arrival: &Arrival) -> Verdict {

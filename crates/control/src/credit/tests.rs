@@ -231,7 +231,14 @@ fn guests_take_what_the_pool_has_and_then_their_share() {
             |_: &u32| server.on_arrival(Instant::ORIGIN, &Arrival::new(guest)) == Verdict::Admit;
         (0..calls).filter(admit).count()
     };
-    // A quarter of the pool is theirs, whatever the others hold.
+    // While the pool grows nobody is refused for its size.
+    assert_eq!(admitted(&mut server, 50), 50);
+    (0..50).for_each(|_| {
+        let done = Completion::new(guest, Outcome::Done, Instant::ORIGIN);
+        server.on_completion(Instant::ORIGIN, &done);
+    });
+    // Once it shrinks, a quarter of it is theirs, whatever the others hold.
+    server.shrinking = true;
     assert_eq!(admitted(&mut server, 50), 20);
     assert_eq!(server.feedback(Instant::ORIGIN, guest), Feedback::None);
     for _ in 0..50 {

@@ -23,6 +23,8 @@ pub(crate) struct OutBuffer {
     pieces: VecDeque<Bytes>,
     tail: BytesMut,
     len: usize,
+    /// The most that waited since the buffer was last empty.
+    most: usize,
     /// The stream took bytes that it may still hold: TLS does.
     unflushed: bool,
 }
@@ -31,6 +33,7 @@ impl OutBuffer {
     /// Appends a header and its body.
     pub(crate) fn push(&mut self, header: &[u8], body: Bytes) {
         self.len += header.len() + body.len();
+        self.most = self.most.max(self.len);
         self.unflushed = true;
         self.tail.extend_from_slice(header);
         if body.len() < COPY_MAX {
@@ -74,7 +77,8 @@ impl OutBuffer {
             written.writes += 1;
             self.advance(n);
         }
-        if self.tail.capacity() > KEEP_MAX {
+        if std::mem::take(&mut self.most) > KEEP_MAX {
+            // Its capacity would not tell: what was written is no longer part of it.
             self.tail = BytesMut::new();
         }
         ready!(stream.poll_flush(cx))?;

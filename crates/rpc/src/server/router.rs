@@ -133,7 +133,7 @@ where
         queue: &Arc<RunQueue>,
     ) -> (Job, Task<(), Context>) {
         let context = call.context.clone();
-        // Called by the worker, not here: all of a handler is measured, and a panic in it is its own.
+        // Called by the worker: all of a handler is measured, and a panic in it is its own.
         let handed = context.clone();
         let handled = async move { self(handed, payload).await };
         Builder::new()

@@ -131,8 +131,8 @@ async fn yield_to_reactor() {
     tokio::task::yield_now().await;
 }
 
-/// The same for a task that is being polled and has more to do: it is polled again then. Waking itself
-/// would get it many turns before a worker of this thread gets one.
+/// The same for a task that is being polled and has more to do: it is polled again then. Waking
+/// itself would get it many turns before a worker of this thread gets one.
 pub(super) fn poll_again(cx: &mut TaskContext<'_>) {
     let others = yield_to_reactor();
     tokio::pin!(others);

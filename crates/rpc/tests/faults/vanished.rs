@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::time::Duration;
 
 use seawall_control::wire::{Request as Frame, RequestOp};
 use seawall_rpc::{ClientConfig, Request, Server, Session};

@@ -1,7 +1,7 @@
 //! One connection: reads commands, submits them, and writes their replies in order.
 //!
-//! One driver does both directions, in turns: submit what was read, take the replies that are ready,
-//! read on if there is room, and write everything at the end of the turn at once.
+//! One driver does both directions, in turns: submit what was read, take the replies that are
+//! ready, read on if there is room, and write everything at the end of the turn at once.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -154,8 +154,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Submits what was read, takes the replies that are ready, and reads if the next command needs it;
-    /// true if it is worth doing so again.
+    /// Submits what was read, takes the replies that are ready, and reads if there is room; true if
+    /// it is worth doing so again.
     fn step(&mut self, cx: &mut Context<'_>) -> Result<bool, CloseReason> {
         self.submit_all();
         if self.collect(cx) {
@@ -168,8 +168,8 @@ impl Connection {
         Ok(false)
     }
 
-    /// True while more bytes are welcome. Some are read ahead, not least because whoever does not read
-    /// does not notice that the client is gone.
+    /// True while more bytes are welcome. Some are read ahead, not least because whoever does not
+    /// read does not notice that the client is gone.
     fn may_read(&self) -> bool {
         let has_room = self.is_hungry || self.input.len() < READ_AHEAD;
         has_room && !self.is_half_closed && self.closing.is_none() && !self.is_unread()

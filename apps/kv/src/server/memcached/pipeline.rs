@@ -1,4 +1,4 @@
-//! Commands of one connection that are not answered yet, each at its place in the order of requests.
+//! Commands of one connection that are not answered yet, each at its place in their order.
 
 use std::collections::VecDeque;
 
