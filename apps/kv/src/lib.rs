@@ -13,9 +13,9 @@
 //! Four parts; those below the server are usable alone:
 //!
 //! - [`server`] serves a store to native clients of `seawall_rpc` and to stock memcached clients.
-//! - [`store`] holds the items: a hash table with a lock per bucket and a slab allocator behind
-//!   one global lock. These locks are the store's points of contention, and therefore kept as few
-//!   and as visible as in memcached.
+//! - [`store`] holds the items: a hash table with a lock per bucket and a slab allocator behind one
+//!   global lock. These locks are the store's points of contention, and therefore kept as few and
+//!   as visible as in memcached.
 //! - [`protocol`] is memcached's text protocol, sans-IO: bytes in, [`protocol::Command`]s out,
 //!   replies appended to a buffer. Stock memcached clients speak to it.
 //! - [`native`] is a small binary encoding of get, set and delete, for an RPC system that already

@@ -1,9 +1,11 @@
 //! The `seawall` command.
 
 mod demo;
+mod host;
 mod load;
 mod options;
 mod pin;
+mod progress;
 mod report;
 mod serve;
 
@@ -13,18 +15,24 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 /// Keeps services fast when more work arrives than they can do.
-///
-/// Start with `seawall demo`: it overloads a real server on this machine, with control and without.
 #[derive(Debug, Parser)]
-#[command(version, propagate_version = true)]
+#[command(version, propagate_version = true, after_help = EXAMPLES)]
 struct Cli {
-    /// What to log on standard error, such as `info` or `seawall_rpc=debug`.
-    #[arg(long, global = true, env = "SEAWALL_LOG", default_value = "warn")]
+    /// What to log on standard error, such as `info` or `seawall_rpc=debug`
+    #[arg(long, global = true, value_name = "FILTER", env = "SEAWALL_LOG", default_value = "warn")]
     log: String,
 
     #[command(subcommand)]
     command: Command,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  seawall demo                              overload real servers on this machine
+  seawall serve synthetic                   run a server at 127.0.0.1:7117 ...
+  seawall load 127.0.0.1:7117 --rate 20k    ... and offer it more than it can do
+
+`seawall COMMAND --help` has examples of each command.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -60,13 +68,71 @@ fn main() -> ExitCode {
         // The reader of our output has had enough: not an error worth a message.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", message(&error));
             ExitCode::FAILURE
         }
     }
 }
 
+/// The error and its causes on one line. Some errors repeat their cause in their own text.
+fn message(error: &anyhow::Error) -> String {
+    let mut message = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        let cause = cause.trim_end();
+        if message.is_empty() {
+            message = cause.to_owned();
+        } else if !message.contains(cause) {
+            message = format!("{message}: {cause}");
+        }
+    }
+    message
+}
+
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
     io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::anyhow;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        <Cli as clap::CommandFactory>::command().debug_assert();
+    }
+
+    /// The lines below "Examples:" of a command and of all below it, without the remarks.
+    fn examples(command: &clap::Command) -> Vec<String> {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let line = |line: &str| {
+            let line = line.strip_prefix("  seawall")?;
+            let line = line.split("  ").next().unwrap_or(line);
+            let line = line.split(" > ").next().unwrap_or(line);
+            Some(format!("seawall{line}"))
+        };
+        let mut examples: Vec<String> = help.lines().filter_map(line).collect();
+        assert!(!examples.is_empty(), "{} has no examples", command.get_name());
+        let own = command.get_subcommands().filter(|command| command.get_name() != "help");
+        examples.extend(own.flat_map(self::examples));
+        examples
+    }
+
+    #[test]
+    fn examples_are_right() {
+        let examples = examples(&<Cli as clap::CommandFactory>::command());
+        assert!(examples.len() > 15, "{examples:?}");
+        for example in examples {
+            let parsed = Cli::try_parse_from(example.split(' '));
+            assert!(parsed.is_ok(), "{example}: {}", parsed.unwrap_err());
+        }
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let error = anyhow!("port in use\n").context("no server: port in use").context("at start");
+        assert_eq!(message(&error), "at start: no server: port in use");
+        assert_eq!(message(&anyhow!("one\n  ^ here\n")), "one\n  ^ here");
+    }
 }

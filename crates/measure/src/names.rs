@@ -21,8 +21,6 @@ pub enum Kind {
     Counter,
     /// It goes up and down.
     Gauge,
-    /// It is a distribution.
-    Histogram,
 }
 
 /// What a metric's value counts.
@@ -34,8 +32,6 @@ pub enum Unit {
     Seconds,
     /// Bytes.
     Bytes,
-    /// A share, 0 to 1.
-    Ratio,
 }
 
 /// One metric.
@@ -77,60 +73,48 @@ macro_rules! metrics {
 
 metrics! {
     // Requests at the server.
-    REQUESTS = "seawall_requests_total", Counter, Count, ["method"],
+    REQUESTS = "seawall_requests_total", Counter, Count, [],
         "Requests received, whatever became of them";
-    COMPLETIONS = "seawall_completions_total", Counter, Count, ["method"],
+    COMPLETIONS = "seawall_completions_total", Counter, Count, [],
         "Requests served with a result";
     REFUSALS = "seawall_refusals_total", Counter, Count, ["stage"],
         "Requests refused, by the stage that refused them";
-    CANCELLATIONS = "seawall_cancellations_total", Counter, Count, ["stage"],
-        "Requests given up after they were admitted, by the stage they were in";
-    FAILURES = "seawall_failures_total", Counter, Count, ["method"],
+    CANCELLATIONS = "seawall_cancellations_total", Counter, Count, [],
+        "Requests given up by their clients before they had a result";
+    FAILURES = "seawall_failures_total", Counter, Count, [],
         "Requests that ended in an error other than a refusal";
     OUTSTANDING = "seawall_outstanding_requests", Gauge, Count, [],
         "Requests received and not yet answered";
-    SERVICE_TIME = "seawall_service_seconds", Histogram, Seconds, ["method"],
-        "Time from the start of a request's handler to its result, without waits for stages";
-    REQUEST_TIME = "seawall_request_seconds", Histogram, Seconds, ["method"],
-        "Time from the arrival of a request at the server to its reply";
-
-    // Stages.
-    QUEUEING_DELAY = "seawall_queueing_delay_seconds", Gauge, Seconds, ["stage"],
-        "Age of the oldest request waiting at the stage";
-    STAGE_WAIT = "seawall_stage_wait_seconds", Histogram, Seconds, ["stage"],
-        "Time that a request waited at the stage";
-    STAGE_WAITING = "seawall_stage_waiting_requests", Gauge, Count, ["stage"],
-        "Requests waiting at the stage";
-    PREDICTION_ERROR = "seawall_prediction_error_seconds", Histogram, Seconds, ["stage"],
-        "Absolute difference between the predicted and the real wait at the stage";
+    QUEUEING_DELAY = "seawall_queueing_delay_seconds", Gauge, Seconds, [],
+        "Age of the oldest waiting request, summed over the queues in front of the handlers";
+    TARGET_DELAY = "seawall_target_delay_seconds", Gauge, Seconds, [],
+        "Queueing delay that the algorithm steers for";
+    WORKER_BUSY = "seawall_worker_busy_seconds", Gauge, Seconds, [],
+        "Time that worker threads have spent in handlers since the start";
 
     // Admission.
     SESSIONS = "seawall_sessions", Gauge, Count, [],
         "Sessions that are open";
+    SESSIONS_REGISTERED = "seawall_sessions_registered", Gauge, Count, [],
+        "Sessions that take part in the distribution of credits";
+    SESSIONS_DRAINED = "seawall_sessions_drained", Gauge, Count, [],
+        "Sessions without credits and without requests in the server";
     POOL = "seawall_credit_pool", Gauge, Count, [],
         "Credits that the server is willing to have issued, as its policy sized the pool";
     CREDITS_ISSUED = "seawall_credits_issued", Gauge, Count, [],
         "Credits issued: the sum of all sessions' windows, used and unused";
-    CREDITS_GRANTED = "seawall_credits_granted_total", Counter, Count, [],
-        "Credits granted by growing windows";
-    CREDITS_REVOKED = "seawall_credits_revoked_total", Counter, Count, [],
-        "Credits taken back by shrinking windows";
     CREDIT_MESSAGES = "seawall_credit_messages_total", Counter, Count, [],
         "Messages that carried a window and no reply";
-    DEMAND = "seawall_demand_requests", Gauge, Count, [],
-        "Requests that clients last said they have waiting";
     ADMISSION_LIMIT = "seawall_admission_limit", Gauge, Count, [],
         "Requests that a local limit lets in at once";
-    ADMISSION_LEVEL = "seawall_admission_level", Gauge, Count, [],
-        "Priority level below which a level-based policy refuses";
+    PRIVILEGED = "seawall_privileged_in_flight", Gauge, Count, [],
+        "Requests in the server that must not be dropped";
     WINDOW_VIOLATIONS = "seawall_window_violations_total", Counter, Count, [],
         "Requests refused because their session sent more than its window";
-    PRIVILEGE_VIOLATIONS = "seawall_privilege_violations_total", Counter, Count, ["claim"],
-        "Claims of priority or of being not droppable that the sender had no right to";
+    PRIVILEGE_VIOLATIONS = "seawall_privilege_violations_total", Counter, Count, [],
+        "Requests whose sender claimed a priority or privilege that it had no right to";
 
     // Connections.
-    CONNECTIONS = "seawall_connections", Gauge, Count, [],
-        "Connections that are open";
     CONNECTIONS_ACCEPTED = "seawall_connections_accepted_total", Counter, Count, [],
         "Connections accepted";
     CONNECTIONS_CLOSED = "seawall_connections_closed_total", Counter, Count, ["reason"],
@@ -143,34 +127,6 @@ metrics! {
         "Bytes written to connections";
     WRITES = "seawall_writes_total", Counter, Count, [],
         "Writes to connections; replies over writes is how well replies are coalesced";
-
-    // Workers.
-    WORKERS = "seawall_workers", Gauge, Count, [],
-        "Worker threads";
-    WORKER_UTILIZATION = "seawall_worker_utilization_ratio", Gauge, Ratio, [],
-        "Share of the workers' time spent on requests";
-
-    // Clients.
-    CLIENT_REQUESTS = "seawall_client_requests_total", Counter, Count, ["outcome"],
-        "Requests offered to the client, by their outcome";
-    CLIENT_DROPS = "seawall_client_drops_total", Counter, Count, ["reason"],
-        "Requests given up before they were sent, by the reason";
-    CLIENT_LATENCY = "seawall_client_latency_seconds", Histogram, Seconds, ["outcome"],
-        "Time from a request's scheduled time to its outcome at the client";
-    CLIENT_WAITING = "seawall_client_waiting_requests", Gauge, Count, [],
-        "Requests waiting at the client for leave to be sent";
-    CLIENT_OUTSTANDING = "seawall_client_outstanding_requests", Gauge, Count, [],
-        "Requests sent and not yet answered";
-    CLIENT_WINDOW = "seawall_client_window", Gauge, Count, [],
-        "Requests that the client may have outstanding: the sum of its sessions' windows";
-    CLIENT_RETRIES = "seawall_client_retries_total", Counter, Count, ["cause"],
-        "Requests sent again elsewhere, by the cause: a refusal, a timeout, a hedge";
-    CLIENT_RETRIES_DENIED = "seawall_client_retries_denied_total", Counter, Count, [],
-        "Retries that the retry budget did not allow";
-
-    // The load generator.
-    GENERATOR_LATENESS = "seawall_generator_lateness_seconds", Histogram, Seconds, [],
-        "How late the load generator handed a request to the client";
 }
 
 impl fmt::Display for Kind {
@@ -178,7 +134,6 @@ impl fmt::Display for Kind {
         f.pad(match self {
             Self::Counter => "counter",
             Self::Gauge => "gauge",
-            Self::Histogram => "histogram",
         })
     }
 }
@@ -189,7 +144,6 @@ impl fmt::Display for Unit {
             Self::Count => "count",
             Self::Seconds => "seconds",
             Self::Bytes => "bytes",
-            Self::Ratio => "ratio",
         })
     }
 }
@@ -224,7 +178,6 @@ mod tests {
             let base = name.trim_end_matches("_total");
             assert_eq!(base.ends_with("_seconds"), *unit == Unit::Seconds, "{name}");
             assert_eq!(base.ends_with("_bytes"), *unit == Unit::Bytes, "{name}");
-            assert_eq!(base.ends_with("_ratio"), *unit == Unit::Ratio, "{name}");
             assert!(!help.is_empty() && !help.ends_with('.') && !help.contains('\n'), "{name}");
         }
     }

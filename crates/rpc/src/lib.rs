@@ -1,4 +1,5 @@
-//! Seawall's native RPC: a server that admits what it can serve in time, and clients that keep to it.
+//! Seawall's native RPC: a server that admits what it can serve in time, and clients that keep to
+//! it.
 //!
 //! ```text
 //!   Client ── Session ── one TCP connection ──► Server
@@ -7,8 +8,8 @@
 //! ```
 //!
 //! A [`Session`] is a connection and carries many calls at once. The server's algorithm
-//! (`seawall_control::admission`) decides how many; what it says travels on replies. Handlers are async
-//! functions that run on the server's own, measured run queue.
+//! (`seawall_control::admission`) decides how many; what it says travels on replies. Handlers are
+//! async functions that run on the server's own, measured run queue.
 //!
 //! # Example
 //!
@@ -33,12 +34,13 @@
 //!
 //! # What it does not do
 //!
-//! It knows nothing of what payloads mean, discovers no services, and retries nothing by itself: a refusal
-//! is told to the caller at once, with the stage and the predicted delay.
+//! It knows nothing of what payloads mean, discovers no services, and retries nothing by itself: a
+//! refusal is told to the caller at once, with the stage and the predicted delay.
 
 mod client;
 pub mod clock;
 mod net;
+mod secret;
 mod server;
 mod status;
 mod tls;
@@ -47,6 +49,7 @@ mod trust;
 pub use client::{
     CallError, CallFuture, CallResult, Client, ClientConfig, ConnectError, Reply, Request, Session,
 };
+pub use secret::Secret;
 pub use server::{
     Budget, Context, Guest, GuestReply, Guests, Limits, Router, Server, ServerConfig, StartError,
     Stats, Threads, TlsConfig,

@@ -11,7 +11,8 @@ use seawall_control::request::Rejected;
 pub enum Status {
     /// The request failed: a code and a message for people.
     Error {
-        /// What went wrong. The constants of [`Status`] use gRPC's numbers; own codes go from 256 on.
+        /// What went wrong. The constants of [`Status`] use gRPC's numbers; own codes go from 256
+        /// on.
         code: u16,
         /// What went wrong, in words. The client sees it.
         message: String,

@@ -1,12 +1,15 @@
 //! Whom a listener believes.
 //!
-//! Priority, tenant, the not-droppable mark, start time and upscale hints are claims of the sender. What
-//! is not believed is struck out when a request arrives, so that nothing behind the listener has to ask.
+//! Priority, tenant, the not-droppable mark, start time and upscale hints are claims of the sender.
+//! What is not believed is struck out when a request arrives, so that nothing behind the listener
+//! has to ask.
 
 use seawall_control::config::ConfigError;
 use seawall_control::request::{Claims, Identity, Priority, Tenant};
 use seawall_control::wire::Hello;
 use serde::{Deserialize, Serialize};
+
+use crate::secret::Secret;
 
 /// Shortest token, in bytes: shorter ones can be guessed.
 const TOKEN_MIN: usize = 16;
@@ -15,10 +18,11 @@ const TOKEN_MIN: usize = 16;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Trust {
-    /// Believe whatever anybody claims. Default false. For a lab, or where only trusted peers can connect.
+    /// Believe whatever anybody claims. Default false. For a lab, or where only trusted peers can
+    /// connect.
     pub everybody: bool,
-    /// Close sessions that do not prove who they are. Default false: they get default priority and no
-    /// privileges.
+    /// Close sessions that do not prove who they are. Default false: they get default priority and
+    /// no privileges.
     pub require_identity: bool,
     /// Known senders.
     pub identities: Vec<Known>,
@@ -31,7 +35,7 @@ pub struct Known {
     /// What it is called in logs.
     pub name: String,
     /// The token that it sends in its hello.
-    pub token: Option<String>,
+    pub token: Option<Secret>,
     /// A DNS name, or the common name, in its client certificate (mutual TLS).
     pub certificate: Option<String>,
     /// Whom its requests are charged to.
@@ -82,7 +86,7 @@ impl Trust {
                 let problem = format!("\"{name}\" has neither a token nor a certificate; give one");
                 return Err(ConfigError::new(field, problem));
             }
-            let len = known.token.as_ref().map_or(TOKEN_MIN, String::len);
+            let len = known.token.as_ref().map_or(TOKEN_MIN, |token| token.as_bytes().len());
             if !(TOKEN_MIN..=Hello::MAX_LEN).contains(&len) {
                 let (least, most) = (TOKEN_MIN, Hello::MAX_LEN);
                 let problem = format!(
@@ -90,9 +94,9 @@ impl Trust {
                 );
                 return Err(ConfigError::new(field, problem));
             }
-            let same = |a: &Option<String>, b: &Option<String>| a.is_some() && a == b;
             let twin = self.identities[..index].iter().find(|other| {
-                same(&other.token, &known.token) || same(&other.certificate, &known.certificate)
+                (other.token.is_some() && other.token == known.token)
+                    || (other.certificate.is_some() && other.certificate == known.certificate)
             });
             if let Some(twin) = twin {
                 let problem = format!(
@@ -116,7 +120,7 @@ impl Trust {
     pub(crate) fn identify(&self, token: Option<&[u8]>, certificate: &[String]) -> Option<Peer> {
         let known = self.identities.iter().find(|known| {
             let by_token = match (&known.token, token) {
-                (Some(expected), Some(shown)) => same_secret(expected.as_bytes(), shown),
+                (Some(expected), Some(shown)) => expected.matches(shown),
                 _ => false,
             };
             let by_certificate =
@@ -164,12 +168,6 @@ impl Peer {
         }
         before.priority != claims.priority || before.droppable != claims.droppable
     }
-}
-
-/// Compares in a time that does not tell where the first difference is.
-fn same_secret(expected: &[u8], shown: &[u8]) -> bool {
-    expected.len() == shown.len()
-        && expected.iter().zip(shown).fold(0, |different, (a, b)| different | (a ^ b)) == 0
 }
 
 #[cfg(test)]

@@ -7,15 +7,14 @@
 //!                      └─► order of eviction: chunk ──► bucket
 //! ```
 //!
-//! - An item belongs to a bucket, a chunk belongs to an item or to the free list of its size
-//!   class. Both are moved, never shared, so no reader can see memory that is being reused.
-//! - Reads take one item lock. Writes also take the slab lock, briefly, before and after. No
-//!   thread ever holds two of the store's locks; `locks.rs` states the rule and what follows
-//!   from it.
+//! - An item belongs to a bucket, a chunk belongs to an item or to the free list of its size class.
+//!   Both are moved, never shared, so no reader can see memory that is being reused.
+//! - Reads take one item lock. Writes also take the slab lock, briefly, before and after. No thread
+//!   ever holds two of the store's locks; `locks.rs` states the rule and what follows from it.
 //! - When the memory limit is reached, a write evicts an item of its own size class, chosen by the
 //!   clock rule (second chance), an approximation of least recently used.
-//! - Time is an argument. Expired and flushed items stay in the table until somebody looks at
-//!   them: an access to their key, an eviction, or [`Store::sweep`].
+//! - Time is an argument. Expired and flushed items stay in the table until somebody looks at them:
+//!   an access to their key, an eviction, or [`Store::sweep`].
 //!
 //! ```
 //! use seawall_kv::store::{Config, Entry, Store};

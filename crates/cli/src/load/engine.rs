@@ -3,20 +3,21 @@
 //! A sleeping thread would be late by what its wake-up takes, tens of microseconds here. These
 //! threads look at the clock, issue what is due, let their sessions read and write, and look again.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
+use seawall_control::config::duration;
 use seawall_control::{Instant, Rng};
-use seawall_measure::series::SeriesConfig;
 use seawall_measure::{
-    Arrivals, Process, Recorder, RecorderConfig, Series, Summary, Window, arrivals::Rates,
+    Arrivals, Process, Rates, Recorder, RecorderConfig, Series, SeriesConfig, Summary, Window,
 };
 use seawall_rpc::{ClientConfig, Session, clock};
 use tokio::runtime::{Builder, Runtime};
 
-use super::issue::Books;
+use super::books::{Books, Closed};
 use super::sessions;
 use super::workload::Workload;
 
@@ -28,6 +29,14 @@ const LEAD: Duration = Duration::from_millis(20);
 
 /// How long to wait, after the last request, for what is still on its way.
 const LINGER: Duration = Duration::from_millis(300);
+
+/// How often progress is told.
+const TELL: Duration = Duration::from_millis(100);
+
+/// Width of the bins of a run's series, as in Breakwater's figure 7, and how many there are at
+/// most; a run of more than 40 s gets wider ones, so that half an hour can be stored and drawn.
+const BIN: Duration = Duration::from_millis(20);
+const MOST_BINS: u32 = 2_000;
 
 /// A load.
 #[derive(Clone, Debug)]
@@ -41,10 +50,12 @@ pub(crate) struct Offer {
     pub(crate) rates: Rates,
     pub(crate) warm_up: Duration,
     pub(crate) time: Duration,
-    /// The latency that counts as good; what the server says if not given.
+    /// The latency that counts as good; what the servers say if not given.
     pub(crate) slo: Option<Duration>,
     /// How long after its scheduled time a request is worthless.
     pub(crate) deadline: Option<Duration>,
+    /// What the servers must run, if it matters.
+    pub(crate) algorithm: Option<String>,
     pub(crate) seed: u64,
 }
 
@@ -53,8 +64,11 @@ pub(crate) struct Offer {
 pub(crate) struct Run {
     pub(crate) summary: Summary,
     pub(crate) series: Series,
+    /// What the servers run; several names if they differ.
     pub(crate) algorithm: String,
     pub(crate) sessions: u32,
+    /// What the first request that failed was told.
+    pub(crate) first_failure: Option<String>,
 }
 
 /// A runtime for a thread that does nothing but talk to servers.
@@ -66,94 +80,155 @@ pub(super) fn runtime() -> Result<Runtime> {
 ///
 /// # Errors
 ///
-/// If sessions cannot be opened, or the load makes no sense.
-pub(crate) fn run(offer: &Offer, mut progress: impl FnMut(Duration)) -> Result<Run> {
-    let threads = offer.threads.min(offer.sessions);
-    let others: Vec<_> = (1..threads)
-        .map(|index| {
-            let offer = offer.clone();
-            thread::spawn(move || part(&offer, index, threads, |_| {}))
-        })
-        .collect();
-    let mut parts = vec![part(offer, 0, threads, &mut progress)];
-    for other in others {
-        parts.push(other.join().map_err(|_| anyhow!("a generator thread panicked"))?);
-    }
-    let mut parts = parts.into_iter().collect::<Result<Vec<Part>>>()?.into_iter();
-    let mut first = parts.next().context("a load needs at least one thread")?;
-    for other in parts {
-        first.recorder.merge(&other.recorder);
-        first.series.merge(&other.series);
-    }
+/// If sessions cannot be opened, the servers are not what is wanted, or the load makes no sense.
+pub(crate) fn run(offer: &Offer, progress: impl FnMut(Duration)) -> Result<Run> {
+    let parts = (0..offer.threads.min(offer.sessions))
+        .map(|index| Part::open(offer, index))
+        .collect::<Result<Vec<_>>>()?;
+    let agreed = agree(offer, parts.iter().flat_map(|part| &part.sessions))?;
+    let start = clock::now() + LEAD;
+    let window = Window::after_warm_up(start, offer.warm_up, offer.time);
+
+    let closed = thread::scope(|scope| {
+        let mut parts = parts.into_iter();
+        let first = parts.next().context("a load needs at least one thread")?;
+        let slo = agreed.slo;
+        let others: Vec<_> = parts
+            .map(|part| scope.spawn(move || part.generate(offer, slo, start, window, |_| {})))
+            .collect();
+        let mut closed = first.generate(offer, slo, start, window, progress)?;
+        for other in others {
+            let other = other.join().map_err(|_| anyhow!("a generator thread panicked"))??;
+            closed.recorder.merge(&other.recorder);
+            closed.series.merge(&other.series);
+            closed.first_failure = closed.first_failure.or(other.first_failure);
+        }
+        Ok::<Closed, anyhow::Error>(closed)
+    })?;
     Ok(Run {
-        summary: first.recorder.summary(),
-        series: first.series,
-        algorithm: first.algorithm,
+        summary: closed.recorder.summary(),
+        series: closed.series,
+        algorithm: agreed.algorithm,
         sessions: offer.sessions,
+        first_failure: closed.first_failure,
     })
 }
 
-/// One thread's share.
-struct Part {
-    recorder: Recorder,
-    series: Series,
+/// What all servers of a load have in common.
+struct Agreed {
+    slo: Duration,
     algorithm: String,
 }
 
-fn part(offer: &Offer, index: u32, threads: u32, progress: impl FnMut(Duration)) -> Result<Part> {
-    let share = offer.sessions / threads + u32::from(index < offer.sessions % threads);
-    runtime()?.block_on(async {
-        let sessions = sessions::open(&offer.servers, share as usize, &offer.client).await?;
-        let settings = sessions[0].settings();
-        let slo = offer.slo.unwrap_or(settings.slo);
-        let algorithm = settings.algorithm.clone();
-        let start = clock::now() + LEAD;
-        let window = Window::after_warm_up(start, offer.warm_up, offer.time);
+fn agree<'a>(offer: &Offer, sessions: impl Iterator<Item = &'a Session>) -> Result<Agreed> {
+    let mut algorithms = BTreeSet::new();
+    let mut agreed = offer.slo;
+    for session in sessions {
+        let (peer, settings) = (session.peer(), session.settings());
+        let algorithm = settings.algorithm.as_str();
+        if let Some(wanted) = &offer.algorithm
+            && wanted != algorithm
+        {
+            bail!("{peer} runs the algorithm {algorithm}, not {wanted} as --algorithm wants");
+        }
+        algorithms.insert(algorithm);
+        let slo = *agreed.get_or_insert(settings.slo);
+        if offer.slo.is_none() && slo != settings.slo {
+            let (slo, other) = (duration::format(slo), duration::format(settings.slo));
+            bail!("{peer} has an SLO of {other}, others of {slo}; say with --slo which counts");
+        }
+    }
+    let slo = agreed.context("a load needs at least one session")?;
+    let algorithm = algorithms.into_iter().collect::<Vec<_>>().join(" and ");
+    Ok(Agreed { slo, algorithm })
+}
+
+/// One thread's share of a load: some of the sessions, and the runtime that they live in.
+struct Part {
+    runtime: Runtime,
+    sessions: Vec<Session>,
+    index: u32,
+    parts: u32,
+}
+
+impl Part {
+    fn open(offer: &Offer, index: u32) -> Result<Self> {
+        let parts = offer.threads.min(offer.sessions);
+        let runtime = runtime()?;
+        let first = |part: u32| u64::from(part) * u64::from(offer.sessions) / u64::from(parts);
+        let servers = (first(index)..first(index + 1))
+            .map(|session| offer.servers[session as usize % offer.servers.len()]);
+        let sessions = runtime.block_on(sessions::open(servers, &offer.client))?;
+        Ok(Self { runtime, sessions, index, parts })
+    }
+
+    fn generate(
+        self,
+        offer: &Offer,
+        slo: Duration,
+        start: Instant,
+        window: Window,
+        progress: impl FnMut(Duration),
+    ) -> Result<Closed> {
         let config =
             RecorderConfig::new(slo, window).with_classes(offer.workload.classes().iter().copied());
-        let series = Series::new(SeriesConfig::new(start, window.end, slo))?;
-        let books = Books::new(Recorder::new(config)?, series);
+        let mut series = SeriesConfig::new(start, window.end, slo);
+        series.bin = bin(offer.warm_up + offer.time);
+        let books = Books::new(Recorder::new(config)?, Series::new(series)?);
+        let seed = offer.seed.wrapping_add(u64::from(self.index) << 32);
+        let rates = offer.rates.share(self.parts);
+        let arrivals = Arrivals::new(offer.process, rates, start, seed)
+            .over_sessions(self.sessions.len() as u32);
+        let mut generator = Generator {
+            offer,
+            sessions: &self.sessions,
+            books: &books,
+            rng: Rng::new(seed ^ 0x10ad),
+            end: window.end,
+        };
+        self.runtime.block_on(async {
+            generator.issue_all(arrivals, start, progress).await;
+            generator.linger().await;
+        });
+        Ok(books.close())
+    }
+}
 
-        let rates = offer.rates.share(threads);
-        let seed = offer.seed.wrapping_add(u64::from(index) << 32);
-        let arrivals = Arrivals::new(offer.process, rates, start, seed).over_sessions(share);
-        let generator = Generator { offer, sessions: &sessions, books: &books, end: window.end };
-        generator.issue_all(arrivals, start, progress).await;
-        generator.linger().await;
-        let (recorder, series) = books.close();
-        Ok(Part { recorder, series, algorithm })
-    })
+/// Width of the bins of a run of this length.
+fn bin(length: Duration) -> Duration {
+    BIN * length.div_duration_f64(BIN * MOST_BINS).ceil().max(1.0) as u32
 }
 
 struct Generator<'a> {
     offer: &'a Offer,
     sessions: &'a [Session],
     books: &'a Books,
+    rng: Rng,
     end: Instant,
 }
 
 impl Generator<'_> {
     async fn issue_all(
-        &self,
+        &mut self,
         arrivals: Arrivals,
         start: Instant,
         mut progress: impl FnMut(Duration),
     ) {
-        let mut rng = Rng::new(self.offer.seed ^ 0x10ad);
-        let mut arrivals = arrivals.take_while(|arrival| arrival.at < self.end).peekable();
+        let end = self.end;
+        let mut arrivals = arrivals.take_while(|arrival| arrival.at < end).peekable();
         let mut told = start;
         loop {
             let mut now = clock::now();
             for _ in 0..BATCH {
                 let Some(due) = arrivals.next_if(|arrival| arrival.at <= now) else { break };
                 self.books.scheduled(due.at);
-                self.issue(due.at, due.session as usize, &mut rng);
+                self.issue(due.at, due.session as usize);
                 now = clock::now();
             }
-            if now >= self.end {
+            if now >= end {
                 break;
             }
-            if now.since(told) > Duration::from_millis(100) {
+            if now.since(told) > TELL {
                 told = now;
                 progress(now.since(start));
             }
@@ -163,13 +238,13 @@ impl Generator<'_> {
         arrivals.for_each(|arrival| self.books.scheduled(arrival.at));
     }
 
-    fn issue(&self, scheduled: Instant, session: usize, rng: &mut Rng) {
-        let (class, mut request) = self.offer.workload.next(rng);
+    fn issue(&mut self, scheduled: Instant, session: usize) {
+        let (class, mut request) = self.offer.workload.next(&mut self.rng);
         let now = clock::now();
         request.deadline =
             self.offer.deadline.map(|deadline| deadline.saturating_sub(now.since(scheduled)));
         let done = self.books.issue(class, scheduled, now);
-        self.sessions[session].submit(request, done);
+        self.sessions[session].submit(request, Box::new(done));
     }
 
     /// Gives what is on its way some time to come back.

@@ -1,5 +1,6 @@
 //! Measurements that come before a load: the round trip, and what the server can do at most.
 
+use std::iter::repeat_n;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,20 +10,21 @@ use anyhow::{Context, Result, bail};
 use parking_lot::Mutex;
 use seawall_control::Rng;
 use seawall_measure::KeyValueMix;
-use seawall_rpc::{ClientConfig, Request, Session, clock};
+use seawall_rpc::{CallError, CallResult, ClientConfig, Request, Session, clock};
 
 use super::engine::runtime;
 use super::sessions;
 use super::workload::{self, Workload};
 
 /// Calls of one round-trip measurement, after as many that are not counted.
-const PINGS: usize = 1_000;
+pub(crate) const PINGS: usize = 1_000;
 
 /// Writes on their way at the same time while a store is filled.
 const FILLERS: u64 = 64;
 
-/// How often one write is tried.
-const TRIES: usize = 100;
+/// How often a write that was refused is tried again, and how long after each time.
+const TRIES: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Median time of a call that does nothing, one at a time, by a client that does not sleep.
 ///
@@ -35,7 +37,7 @@ pub(crate) fn round_trip(
     request: &Request,
 ) -> Result<Duration> {
     runtime()?.block_on(async {
-        let session = Session::connect(server, config).await?;
+        let session = sessions::connect(server, config).await?;
         let mut times = Vec::with_capacity(PINGS);
         for ping in 0..2 * PINGS {
             let start = clock::now();
@@ -57,8 +59,8 @@ pub(crate) fn round_trip(
     })
 }
 
-/// Requests per second that the server serves when each of `count` sessions always has a request or two
-/// on its way.
+/// Requests per second that the server serves when each of `count` sessions always has a request or
+/// two on its way.
 ///
 /// # Errors
 ///
@@ -71,13 +73,13 @@ pub(crate) fn capacity(
     (warm_up, time): (Duration, Duration),
 ) -> Result<f64> {
     runtime()?.block_on(async {
-        let sessions = sessions::open(&[server], count, config).await?;
+        let sessions = sessions::open(repeat_n(server, count), config).await?;
         let served = Arc::new(AtomicU64::new(0));
         let ended = Arc::new(Mutex::new(Vec::new()));
         let mut rng = Rng::new(1);
         let submit = |session: usize, rng: &mut Rng| {
             let (served, ended) = (served.clone(), ended.clone());
-            let done = move |result: seawall_rpc::CallResult| {
+            let done = move |result: CallResult| {
                 served.fetch_add(u64::from(result.is_ok()), Relaxed);
                 ended.lock().push(session);
             };
@@ -111,7 +113,7 @@ pub(crate) fn capacity(
 /// If the server cannot be reached or does not store them.
 pub(crate) fn fill(server: SocketAddr, config: &ClientConfig, mix: &KeyValueMix) -> Result<()> {
     runtime()?.block_on(async {
-        let session = Session::connect(server, config).await?;
+        let session = sessions::connect(server, config).await?;
         let mut rng = Rng::new(2);
         let keys = mix.keys().count();
         let mut key = 0;
@@ -125,24 +127,25 @@ pub(crate) fn fill(server: SocketAddr, config: &ClientConfig, mix: &KeyValueMix)
                 })
                 .collect();
             for (request, write) in writes {
-                if write.await.is_err() {
-                    write_again(&session, &request).await?;
-                }
+                finish(&session, request, write.await).await.with_context(|| {
+                    format!("cannot fill the store at {server}; is it `seawall serve kv`?")
+                })?;
             }
         }
         Ok(())
     })
 }
 
-/// A write that was refused, as a server may do even to a lone client that sends this fast, is tried
-/// again until there is room for it.
-async fn write_again(session: &Session, request: &Request) -> Result<()> {
-    for _ in 1..TRIES {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-        if session.call(request.clone()).await.is_ok() {
-            return Ok(());
+/// Sees a write through. What was refused, as a server may do even to a lone client that sends this
+/// fast, is tried again until there is room for it.
+async fn finish(session: &Session, request: Request, mut result: CallResult) -> Result<()> {
+    for _ in 0..TRIES {
+        match result {
+            Err(CallError::Rejected(_) | CallError::NotSent(_)) => {}
+            done => return Ok(done.map(|_| ())?),
         }
+        tokio::time::sleep(PAUSE).await;
+        result = session.call(request.clone()).await;
     }
-    session.call(request.clone()).await.context("cannot fill the store")?;
-    Ok(())
+    Ok(result.map(|_| ())?)
 }

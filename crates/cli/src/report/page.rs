@@ -1,43 +1,48 @@
 //! One self-contained HTML page: no script, no request to anywhere, readable in light, dark, print.
+//!
+//! What all pages share is here; what they show is in [`services`], the demo's, and [`run`], that
+//! of one load.
+
+pub(crate) mod file;
+pub(crate) mod run;
+pub(crate) mod services;
 
 mod method;
 mod points;
 mod summary;
 
-use super::data::{Host, ServiceReport};
-use super::html::{escape, keep_units};
-use super::{charts, format, verdict};
+use super::charts::{self, Chart};
+use super::data::Host;
+use super::format;
+use super::html::escape;
 
 /// Layout and colours; the dark colours of the charts are added by [`style`].
 const STYLE: &str = include_str!("page/style.css");
 
-/// The page for these services, measured on this host.
-pub(crate) fn render(services: &[ServiceReport], host: &Host) -> String {
-    let sections: String =
-        services.iter().enumerate().map(|(index, service)| section(service, index)).collect();
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>Seawall: {names}</title>\n<style>\n{style}</style>\n</head>\n<body>\n\
-         <header>\n<h1>Seawall under overload</h1>\n{lead}</header>\n<main>\n{overview}{sections}\
-         {method}</main>\n<footer>\n{host}</footer>\n</body>\n</html>\n",
-        names = escape(&names(services)),
-        style = style(),
-        lead = lead(host),
-        overview = summary::overview(services),
-        method = method::section(),
-        host = facts_of(host),
-    )
+/// What one page shows; the rest is the same for all. All but the title is HTML.
+struct Page {
+    /// The name of the window.
+    title: String,
+    heading: &'static str,
+    lead: String,
+    main: String,
 }
 
-/// The id of a service's section; ids of its charts begin with it.
-fn id(index: usize) -> String {
-    format!("service{index}")
-}
-
-fn names(services: &[ServiceReport]) -> String {
-    let names: Vec<&str> = services.iter().map(|service| service.service.as_str()).collect();
-    if names.is_empty() { "no services".into() } else { names.join(", ") }
+impl Page {
+    /// The whole document, with the facts of the host at its end.
+    fn render(&self, host: &Host) -> String {
+        let Self { title, heading, lead, main } = self;
+        format!(
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <title>Seawall: {title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n\
+             <header>\n<h1>{heading}</h1>\n<p>{lead}</p>\n</header>\n<main>\n{main}</main>\n\
+             <footer>\n{host}</footer>\n</body>\n</html>\n",
+            title = escape(title),
+            style = style(),
+            host = facts_of(host),
+        )
+    }
 }
 
 fn style() -> String {
@@ -46,57 +51,11 @@ fn style() -> String {
     format!("{STYLE}@media screen and (prefers-color-scheme: dark) {{\n{dark}}}\n")
 }
 
-fn lead(host: &Host) -> String {
-    format!(
-        "<p>What services do when more work arrives than they can do, with and without control. \
-         Measured on {}, {} processors, {}.</p>\n",
-        escape(&host.cpu_model),
-        host.cores,
-        escape(&host.date),
-    )
-}
-
-fn section(service: &ServiceReport, index: usize) -> String {
-    let id = id(index);
-    let name = escape(&service.service);
-    let sentences = verdict::sentences(service).join(" ");
-    let notes: String =
-        service.notes.iter().map(|note| format!("<li>{}</li>\n", escape(note))).collect();
-    let notes = if notes.is_empty() { notes } else { format!("<ul>\n{notes}</ul>\n") };
-    format!(
-        "<section id=\"{id}\">\n<h2>{name}</h2>\n<p class=\"facts\">{facts}</p>\n{tiles}\
-         <p class=\"verdict\">{verdict}</p>\n{notes}<div class=\"charts\">\n{charts}</div>\n\
-         {points}</section>\n",
-        facts = facts(service),
-        tiles = summary::tiles(service),
-        verdict = escape(&keep_units(&sentences)),
-        charts = figures(service, &id),
-        points = points::table(service),
-    )
-}
-
-/// What was known of the service before it was loaded.
-fn facts(service: &ServiceReport) -> String {
-    let facts = [
-        format!("capacity {} requests/s", format::rate(service.capacity)),
-        format!("peak without control {}/s", format::rate(service.peak_uncontrolled)),
-        method::slo(service),
-        format!("{} sessions", service.sessions),
-    ];
-    escape(&keep_units(&facts.join(" · ")))
-}
-
-fn figures(service: &ServiceReport, id: &str) -> String {
-    let figure = |chart: charts::Chart| {
-        format!(
-            "<figure>\n<figcaption><strong>{}</strong> {}</figcaption>\n\
-             <div class=\"chart\">{}</div>\n</figure>\n",
-            escape(&chart.title),
-            escape(&chart.caption),
-            chart.svg,
-        )
-    };
-    charts::service(service, id).into_iter().map(figure).collect()
+/// Where and when, for the lead.
+fn measured_on(host: &Host) -> String {
+    let Host { cpu_model, cores, date, .. } = host;
+    let processors = if *cores == 1 { "processor" } else { "processors" };
+    format!("Measured on {}, {cores} {processors}, {}.", escape(cpu_model), escape(date))
 }
 
 fn facts_of(host: &Host) -> String {
@@ -108,76 +67,131 @@ fn facts_of(host: &Host) -> String {
         ("Seawall", escape(&host.version)),
         ("Command", format!("<code>{}</code>", escape(&host.command_line))),
     ];
-    let facts: String =
-        facts.iter().map(|(name, fact)| format!("<dt>{name}</dt><dd>{fact}</dd>\n")).collect();
-    format!("<h2>Host</h2>\n<dl>\n{facts}</dl>\n")
+    format!("<h2>Host</h2>\n{}", definitions(&facts))
+}
+
+/// Names, and what is to be said about each, as HTML.
+fn definitions<T: AsRef<str>>(definitions: &[(&str, T)]) -> String {
+    let definitions: String = definitions
+        .iter()
+        .map(|(name, text)| format!("<dt>{name}</dt><dd>{}</dd>\n", text.as_ref()))
+        .collect();
+    format!("<dl>\n{definitions}</dl>\n")
+}
+
+/// Charts side by side, where there is room.
+fn figures(charts: Vec<Chart>) -> String {
+    let figure = |chart: Chart| {
+        format!(
+            "<figure>\n<figcaption><strong>{}</strong> {}</figcaption>\n\
+             <div class=\"chart\">{}</div>\n</figure>\n",
+            escape(&chart.title),
+            escape(&chart.caption),
+            chart.svg,
+        )
+    };
+    let figures: String = charts.into_iter().map(figure).collect();
+    format!("<div class=\"charts\">\n{figures}</div>\n")
+}
+
+/// One number that matters, with its name above it and a remark below it.
+struct Tile {
+    mood: Mood,
+    name: String,
+    value: String,
+    beside: String,
+}
+
+/// What a number is to its reader.
+enum Mood {
+    Neutral,
+    Good,
+    Bad,
+}
+
+impl Tile {
+    fn new(mood: Mood, name: impl Into<String>, value: String, beside: String) -> Self {
+        Self { mood, name: name.into(), value, beside }
+    }
+
+    fn render(&self) -> String {
+        let class = match self.mood {
+            Mood::Neutral => "tile",
+            Mood::Good => "tile good",
+            Mood::Bad => "tile bad",
+        };
+        format!(
+            "<div class=\"{class}\"><span class=\"name\">{}</span>\
+             <span class=\"value\">{}</span><span class=\"beside\">{}</span></div>\n",
+            escape(&self.name),
+            escape(&self.value),
+            escape(&self.beside),
+        )
+    }
+}
+
+/// Tiles in a row; nothing if there are none.
+fn tiles(tiles: &[Tile]) -> String {
+    if tiles.is_empty() {
+        return String::new();
+    }
+    let tiles: String = tiles.iter().map(Tile::render).collect();
+    format!("<div class=\"tiles\">\n{tiles}</div>\n")
+}
+
+/// The tile of a tail latency. `within` says whether it is within the SLO; `None` that nothing was
+/// served.
+fn tail_tile(name: String, p99_us: Option<f64>, within: Option<bool>, slo_us: f64) -> Tile {
+    let slo = format::delay(slo_us);
+    let (mood, judgement) = match within {
+        Some(true) => (Mood::Good, format!("✓ within the SLO of {slo}")),
+        Some(false) => (Mood::Bad, format!("✗ above the SLO of {slo}")),
+        None => (Mood::Bad, "✗ nothing was served".into()),
+    };
+    Tile::new(mood, name, format::delay_or_nothing(p99_us), judgement)
+}
+
+/// A table with a head of these names, in which `|` is where a long name may break.
+fn table(class: &str, names: &[&str], bodies: &str) -> String {
+    let head: String = names
+        .iter()
+        .map(|name| format!("<th scope=\"col\">{}</th>", name.replace('|', "<br>")))
+        .collect();
+    format!(
+        "<div class=\"scroll\">\n<table class=\"{class}\">\n<thead>\n<tr>{head}</tr>\n</thead>\n\
+         {bodies}</table>\n</div>\n"
+    )
+}
+
+/// The cells of a row behind its head.
+fn cells(texts: &[String]) -> String {
+    texts.iter().map(|text| format!("<td>{text}</td>")).collect()
+}
+
+/// A latency for a table, bold above the SLO.
+fn latency(us: Option<f64>, slo_us: f64) -> String {
+    let text = format::delay_or_nothing(us);
+    if us.is_some_and(|us| us > slo_us) { format!("<b>{text}</b>") } else { text }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::report::sample;
-
-    fn page() -> String {
-        render(&[sample::service(), sample::stalled()], &sample::host())
-    }
-
-    #[test]
-    fn every_point_has_a_row() {
-        let page = page();
-        let services = [sample::service(), sample::stalled()];
-        let count: usize = services.iter().map(|service| service.points.len()).sum();
-        assert_eq!(page.matches("<tr class=\"point").count(), count);
-        for point in services.iter().flat_map(|service| &service.points) {
-            let load = format!("<td>{}</td>", format::load(point.load));
-            assert!(page.contains(&load), "{load}");
-            assert!(page.contains(&format!("<td>{}</td>", format::rate(point.goodput))));
-        }
-    }
-
-    #[test]
-    fn it_asks_nothing_of_the_network() {
-        let page = page().replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+pub(super) mod tests {
+    /// What every page must be, whatever it shows.
+    pub(super) fn check(page: &str) {
+        let plain = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
         for reference in ["http://", "https://", "//", "<script", "<link", "@import", "url("] {
-            assert!(!page.contains(reference), "{reference}");
+            assert!(!plain.contains(reference), "{reference}");
         }
-    }
-
-    #[test]
-    fn text_is_escaped() {
-        let page = page();
-        assert!(page.contains("search &lt;&quot;R&amp;D&quot;&gt;"));
-        assert!(page.contains("Index &amp; queries are &lt;synthetic&gt;."));
-        assert!(page.contains("EPYC 7B13 &lt;64-Core&gt;"));
-        assert!(page.contains("--out &#39;a &amp; b&#39;"));
-        for raw in ["<\"R&D\">", "<synthetic>", "<64-Core>"] {
-            assert!(!page.contains(raw), "{raw}");
-        }
-    }
-
-    #[test]
-    fn ids_are_unique_and_tags_close() {
-        let page = page();
         let ids: Vec<&str> =
             page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
         let mut unique = ids.clone();
         unique.sort_unstable();
         unique.dedup();
-        assert_eq!(unique.len(), ids.len());
+        assert_eq!(unique.len(), ids.len(), "ids are unique");
         for tag in ["section", "figure", "table", "tr", "td", "th", "svg", "div", "p", "ul", "li"] {
             let opened = page.matches(&format!("<{tag}>")).count()
                 + page.matches(&format!("<{tag} ")).count();
             assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "{tag}");
         }
-    }
-
-    #[test]
-    fn nothing_makes_a_page_too() {
-        let mut empty = sample::service();
-        empty.points.clear();
-        empty.notes.clear();
-        empty.spike = None;
-        assert!(render(&[], &sample::host()).contains("no services"));
-        assert!(render(&[empty], &sample::host()).contains("Nothing was measured of kv"));
     }
 }

@@ -1,22 +1,13 @@
 //! The points as plain text for the terminal, at most 100 columns wide.
 
-use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
-
 use super::data::{Point, ServiceReport};
-use super::{format, verdict};
+use super::{format, grid, verdict};
 
 /// Columns of the output.
 const WIDTH: u16 = 100;
 
 /// Longest name of a control in the table, so that a row always fits; longer ones are cut.
 const LONGEST_NAME: usize = 12;
-
-/// Space behind a column, besides the one of the junction.
-const GAP: u16 = 1;
-
-/// A line below the head and no other.
-pub(crate) const STYLE: TableStyle =
-    TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
 const HEAD: [&str; 11] = [
     "control", "load", "offered", "goodput", "served", "p50", "p99", "p99.9", "dropped", "refused",
@@ -66,22 +57,9 @@ fn headline(service: &ServiceReport) -> String {
 }
 
 fn points(service: &ServiceReport) -> String {
-    let mut table = Table::new();
-    table.load_style(STYLE).set_header(cells(HEAD.map(str::to_owned)));
-    for (index, control) in service.controls().into_iter().enumerate() {
-        if index > 0 {
-            table.add_row([""]);
-        }
-        for point in service.points_of(control) {
-            table.add_row(cells(row(point)));
-        }
-    }
-    let last = HEAD.len() - 1;
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, if index < last { GAP } else { 0 }));
-    }
-    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
-    lines.join("\n")
+    let group = |control| service.points_of(control).into_iter().map(row).collect();
+    let groups: Vec<_> = service.controls().into_iter().map(group).collect();
+    grid::render(HEAD, &groups)
 }
 
 fn row(point: &Point) -> [String; HEAD.len()] {
@@ -99,13 +77,6 @@ fn row(point: &Point) -> [String; HEAD.len()] {
         format::percent(point.server_drop_rate),
         format::delay_or_nothing(point.lateness_p99_us),
     ]
-}
-
-fn cells(texts: [String; HEAD.len()]) -> impl Iterator<Item = Cell> {
-    texts.into_iter().enumerate().map(|(index, text)| {
-        let side = if index == 0 { CellAlignment::Left } else { CellAlignment::Right };
-        Cell::new(text).set_alignment(side)
-    })
 }
 
 /// A name of at most [`LONGEST_NAME`] characters.

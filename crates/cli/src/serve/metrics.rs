@@ -24,7 +24,6 @@ pub(super) fn serve(address: SocketAddr) -> Result<()> {
         match metric.kind {
             Kind::Counter => metrics::describe_counter!(metric.name, metric.help),
             Kind::Gauge => metrics::describe_gauge!(metric.name, metric.help),
-            Kind::Histogram => metrics::describe_histogram!(metric.name, metric.help),
         }
     }
     Ok(())

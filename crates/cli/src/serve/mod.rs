@@ -1,31 +1,66 @@
 //! `seawall serve`: a server in this process, until it is told to stop.
 
 mod burn;
+mod config;
 mod metrics;
+mod running;
+mod stop;
 mod synthetic;
 
-use std::io::{Read, Write};
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Error, Result, anyhow};
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
+use seawall_control::admission;
 use seawall_control::config::duration;
-use seawall_kv::server::{KvConfig, KvServer};
-use seawall_rpc::{Server, ServerConfig, Stats};
-use serde::{Deserialize, Serialize};
+use seawall_measure::ServiceTime;
 use toml::Value;
 
-use crate::options::{Sources, text};
+use crate::options::{Settings, Sources, text};
 use crate::pin;
+use config::Config;
+use running::Running;
+use stop::Stop;
 
+pub(crate) use running::Ready;
 pub(crate) use synthetic::{NULL, WORK};
 
 /// How long a server that is told to stop may take to answer what it has accepted.
 const GRACE: Duration = Duration::from_secs(5);
 
+const EXAMPLES: &str = "\
+Examples:
+  seawall serve synthetic --service exp:100us --slo 2ms
+  seawall serve kv --memcached 127.0.0.1:11211 --metrics 127.0.0.1:9117
+  seawall serve kv --print-config > seawall.toml    every option with its value, as a file ...
+  seawall serve kv --config seawall.toml            ... to edit and to use
+
+Once it is ready, the server prints its addresses as one line of JSON. Ctrl-C or SIGTERM stops it: \
+what it has accepted is answered first.";
+
+const SYNTHETIC_EXAMPLES: &str = "\
+Examples:
+  seawall serve synthetic --service bimodal:10us --slo 500us
+  seawall serve synthetic --algorithm none --listen 127.0.0.1:7118
+  seawall serve synthetic --set server.admission.breakwater.beta=0.04
+  seawall load 127.0.0.1:7117 --rate 20k            then offer it a load";
+
+const KV_EXAMPLES: &str = "\
+Examples:
+  seawall serve kv --memcached 127.0.0.1:11211      also for memcached's clients
+  seawall serve kv --set kv.store.memory_limit_mib=1024
+  seawall load 127.0.0.1:7117 --workload kv         then offer it a load";
+
 /// Options of `seawall serve`.
 #[derive(Debug, Args)]
+#[command(
+    after_help = EXAMPLES,
+    subcommand_value_name = "SERVICE",
+    subcommand_help_heading = "Services",
+)]
 pub(crate) struct Options {
     #[command(subcommand)]
     service: Service,
@@ -33,23 +68,25 @@ pub(crate) struct Options {
     #[command(flatten)]
     sources: Sources,
 
-    /// Where to listen for the native protocol [default: 127.0.0.1:7117]
+    /// Where to listen for the native protocol; port 0 lets the system choose [default:
+    /// 127.0.0.1:7117]
     #[arg(long, global = true, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
 
-    /// How requests are admitted: none, aimd or breakwater [default: breakwater]
-    #[arg(long, global = true, value_name = "NAME")]
+    /// How requests are admitted [default: breakwater]
+    #[arg(long, global = true, value_name = "NAME",
+        value_parser = PossibleValuesParser::new(admission::NAMES))]
     algorithm: Option<String>,
 
     /// Latency that counts as good, client to client [default: 2ms]
     #[arg(long, global = true, value_name = "DURATION")]
-    slo: Option<String>,
+    slo: Option<duration::Text>,
 
-    /// Serve Prometheus metrics here, such as 127.0.0.1:9117
+    /// Serve Prometheus metrics here, such as 127.0.0.1:9117 [default: nowhere]
     #[arg(long, global = true, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
 
-    /// Keep the server on this core, with one worker
+    /// Keep the server on this core (they count from 0), with one worker
     #[arg(long, global = true, value_name = "CORE")]
     pin: Option<usize>,
 
@@ -57,113 +94,71 @@ pub(crate) struct Options {
     #[arg(long, global = true)]
     print_config: bool,
 
-    /// Stop when standard input ends: for a parent process that must not leave servers behind
-    #[arg(long, global = true, hide = true)]
+    /// Stop when standard input ends, too: for a parent process that must not leave servers behind
+    #[arg(long, global = true)]
     until_stdin_ends: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum Service {
     /// Requests that each spend CPU time of a random amount
+    #[command(after_help = SYNTHETIC_EXAMPLES)]
     Synthetic {
         /// Service time, such as exp:100us, const:10us, bimodal:10us, lognormal:10us:1.5 [default:
         /// exp:100us]
         #[arg(long, value_name = "DISTRIBUTION")]
-        service: Option<String>,
+        service: Option<ServiceTime>,
+
+        #[command(flatten)]
+        settings: Settings,
     },
     /// An in-memory key-value store
+    #[command(after_help = KV_EXAMPLES)]
     Kv {
-        /// Speak memcached's text protocol here, such as 127.0.0.1:11211
+        /// Speak memcached's text protocol here, such as 127.0.0.1:11211 [default: nowhere]
         #[arg(long, value_name = "ADDRESS")]
         memcached: Option<SocketAddr>,
+
+        #[command(flatten)]
+        settings: Settings,
     },
-}
-
-/// The configuration file of `seawall serve`.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct Config {
-    /// The server, whatever it serves.
-    server: ServerConfig,
-    /// `seawall serve synthetic`.
-    synthetic: synthetic::Config,
-    /// `seawall serve kv`.
-    kv: KvTable,
-    /// The metrics endpoint.
-    metrics: MetricsTable,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct KvTable {
-    /// Memory, hash table and item limits.
-    store: seawall_kv::Config,
-    /// Where to listen for memcached's text protocol; nowhere by default.
-    memcached: Option<SocketAddr>,
-    /// Commands that one memcached connection may have unanswered.
-    pipeline: u32,
-    /// Within how long the memory of an expired item becomes free although nobody looks at it.
-    #[serde(with = "duration")]
-    sweep_period: Duration,
-}
-
-impl Default for KvTable {
-    fn default() -> Self {
-        let KvConfig { store, memcached, pipeline, sweep_period, .. } = KvConfig::default();
-        Self { store, memcached, pipeline, sweep_period }
-    }
-}
-
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct MetricsTable {
-    /// Where to serve Prometheus metrics; nowhere by default.
-    listen: Option<SocketAddr>,
-}
-
-/// What a server says on standard output once it is ready, as one line of JSON.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Ready {
-    /// Where it listens for the native protocol.
-    pub(crate) address: SocketAddr,
-    /// Where it listens for memcached's protocol.
-    pub(crate) memcached: Option<SocketAddr>,
-}
-
-/// A running service of either kind.
-enum Running {
-    Synthetic(Server),
-    Kv(KvServer),
 }
 
 /// Runs `seawall serve`.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let config = read(options)?;
     if options.print_config {
-        return Ok(write!(std::io::stdout(), "{}", toml::to_string_pretty(&config)?)?);
+        return Ok(write!(io::stdout(), "{}", toml::to_string_pretty(&config)?)?);
     }
     if let Some(core) = options.pin {
         pin::to_core(core)?;
     }
-    let running = start(&options.service, &config)?;
-    if let Some(address) = config.metrics.listen {
-        metrics::serve(address)?;
-    }
+    config.check_files()?;
+    let running = Running::start(&options.service, &config).map_err(advised)?;
+    config.metrics.listen.map_or(Ok(()), metrics::serve)?;
+    let stop = Stop::listen(options.until_stdin_ends)?;
     let ready = running.ready();
-    eprintln!("{}", describe(&options.service, &config, &ready));
-    writeln!(std::io::stdout(), "{}", serde_json::to_string(&ready)?)?;
-    wait(options.until_stdin_ends, &running)?;
-    running.shutdown();
+    // A parent that waits for the end of our input reads the line of JSON, not this.
+    if !options.until_stdin_ends {
+        eprintln!("{}", describe(&options.service, &config, &ready));
+    }
+    writeln!(io::stdout(), "{}", serde_json::to_string(&ready)?)?;
+    stop.wait(metrics::PERIOD, || {
+        if config.metrics.listen.is_some() {
+            running.stats().publish();
+        }
+    });
+    running.shutdown(GRACE);
     Ok(())
 }
 
 fn read(options: &Options) -> Result<Config> {
-    let (service, memcached) = match &options.service {
-        Service::Synthetic { service } => (service.as_ref(), None),
-        Service::Kv { memcached } => (None, memcached.as_ref()),
+    let (service, memcached, settings) = match &options.service {
+        Service::Synthetic { service, settings } => (service.as_ref(), None, settings),
+        Service::Kv { memcached, settings } => (None, memcached.as_ref(), settings),
     };
     let one_worker = options.pin.map(|_| Value::Integer(1));
-    options.sources.read(&[
+    let flags = [
         ("server.listen", text(options.listen.as_ref())),
         ("server.admission.algorithm", text(options.algorithm.as_ref())),
         ("server.slo", text(options.slo.as_ref())),
@@ -171,21 +166,20 @@ fn read(options: &Options) -> Result<Config> {
         ("metrics.listen", text(options.metrics.as_ref())),
         ("synthetic.service", text(service)),
         ("kv.memcached", text(memcached)),
-    ])
+    ];
+    let config: Config = options.sources.read(settings, &flags)?;
+    config.validate()?;
+    Ok(config)
 }
 
-fn start(service: &Service, config: &Config) -> Result<Running> {
-    match service {
-        Service::Synthetic { .. } => {
-            let router = synthetic::router(&config.synthetic);
-            Ok(Running::Synthetic(Server::start(config.server.clone(), router)?))
+/// The error with what to do about it, where that can be told.
+fn advised(error: Error) -> Error {
+    let io = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>());
+    match io.map(io::Error::kind) {
+        Some(io::ErrorKind::AddrInUse) => {
+            anyhow!("{error}; stop who listens there, or choose another address (port 0: any)")
         }
-        Service::Kv { .. } => {
-            let KvTable { store, memcached, pipeline, sweep_period } = config.kv.clone();
-            let server = config.server.clone();
-            let config = KvConfig { store, server, memcached, pipeline, sweep_period };
-            Ok(Running::Kv(KvServer::start(config)?))
-        }
+        _ => error,
     }
 }
 
@@ -204,51 +198,4 @@ fn describe(service: &Service, config: &Config, ready: &Ready) -> String {
         "{what} at {}{memcached}: algorithm {algorithm}, SLO {slo}; Ctrl-C stops it",
         ready.address
     )
-}
-
-/// Waits for a signal, or for the end of standard input.
-fn wait(until_stdin_ends: bool, running: &Running) -> Result<()> {
-    if until_stdin_ends {
-        let mut ignored = Vec::new();
-        std::io::stdin().read_to_end(&mut ignored).context("waiting for the parent process")?;
-        return Ok(());
-    }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let mut terminate =
-            tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
-        let mut publish = tokio::time::interval(metrics::PERIOD);
-        loop {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => return Ok(()),
-                _ = terminate.recv() => return Ok(()),
-                _ = publish.tick() => running.stats().publish(),
-            }
-        }
-    })
-}
-
-impl Running {
-    fn ready(&self) -> Ready {
-        match self {
-            Self::Synthetic(server) => Ready { address: server.address(), memcached: None },
-            Self::Kv(server) => {
-                Ready { address: server.address(), memcached: server.memcached_address() }
-            }
-        }
-    }
-
-    fn stats(&self) -> Stats {
-        match self {
-            Self::Synthetic(server) => server.stats(),
-            Self::Kv(server) => server.stats(),
-        }
-    }
-
-    fn shutdown(self) {
-        match self {
-            Self::Synthetic(server) => server.shutdown(GRACE),
-            Self::Kv(server) => server.shutdown(GRACE),
-        }
-    }
 }

@@ -11,11 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use super::burn::{burn, calibrate};
 
-/// The method that spends CPU time.
-pub(crate) const WORK: u16 = 1;
+/// The method that spends CPU time. Its number and the next are none of the key-value store's, so
+/// that a load which meets a server of the other kind fails instead of measuring nonsense.
+pub(crate) const WORK: u16 = 101;
 
 /// The method that does nothing: what it takes is the round trip.
-pub(crate) const NULL: u16 = 2;
+pub(crate) const NULL: u16 = 102;
 
 /// The synthetic service.
 #[derive(Clone, Debug, Serialize, Deserialize)]

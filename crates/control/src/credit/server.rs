@@ -479,7 +479,7 @@ impl<P: PoolPolicy> ServerController for Server<P> {
             .with("sessions_registered", f64::from(self.registered))
             .with("sessions_drained", self.drained() as f64)
             .with("privileged_in_flight", f64::from(self.privileged))
-            .with("queue_delay_seconds", self.window.queue_delay.as_secs_f64());
+            .with("queueing_delay_seconds", self.window.queue_delay.as_secs_f64());
         self.policy.metrics(metrics)
     }
 }

@@ -117,9 +117,8 @@ impl<P: LimitPolicy> ServerController for Server<P> {
 
     fn metrics(&self) -> Metrics {
         Metrics::new()
-            .with("limit", f64::from(self.policy.limit()))
-            .with("in_flight", f64::from(self.in_flight - self.refused))
-            .with("queue_delay_seconds", self.queue_delay.as_secs_f64())
+            .with("admission_limit", f64::from(self.policy.limit()))
+            .with("queueing_delay_seconds", self.queue_delay.as_secs_f64())
     }
 }
 

@@ -11,6 +11,7 @@ use seawall_control::controller::Algorithm;
 use seawall_control::wire;
 use thiserror::Error;
 
+use crate::secret::Secret;
 use crate::tls::{ClientTls, TlsError};
 
 /// A client: who it is, and how it holds requests back.
@@ -19,11 +20,11 @@ pub struct ClientConfig {
     /// What it calls itself in the server's logs.
     pub name: String,
     /// Proof of identity, if the server wants a token.
-    pub token: Option<Vec<u8>>,
+    pub token: Option<Secret>,
     /// TLS, if the server speaks it.
     pub tls: Option<ClientTls>,
-    /// Parameters of the algorithms' client halves. Which one is used is up to the server; the name in
-    /// here is not looked at.
+    /// Parameters of the algorithms' client halves. Which one is used is up to the server; the
+    /// name in here is not looked at.
     pub admission: admission::Config,
     /// Network round trip to the server. Default 100 µs.
     pub rtt: Duration,

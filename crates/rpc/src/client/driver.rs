@@ -57,7 +57,8 @@ async fn hello(
     mut stream: Stream,
     config: &ClientConfig,
 ) -> Result<(Stream, wire::Settings), ConnectError> {
-    let hello = wire::Hello { name: config.name.clone(), token: config.token.clone() };
+    let token = config.token.as_ref().map(|token| token.as_bytes().to_vec());
+    let hello = wire::Hello { name: config.name.clone(), token };
     let body = Bytes::from(hello.encode());
     let mut frame = wire::Request::new(RequestOp::Hello);
     frame.body_len = body.len() as u32;
@@ -206,8 +207,8 @@ impl Driver {
         })
     }
 
-    /// Arranges to be polled when something becomes due. Tokio's timers are coarse; what is due earlier
-    /// is also noticed with the next reply.
+    /// Arranges to be polled when something becomes due. Tokio's timers are coarse; what is due
+    /// earlier is also noticed with the next reply.
     fn set_timer(&mut self, next: Option<Instant>, cx: &mut Context<'_>) {
         let Some(next) = next else { return };
         let (at, sleep) = self.timer.get_or_insert_with(|| {

@@ -19,14 +19,15 @@ pub use session::Session;
 
 use crate::clock;
 
-/// A lost replica is tried again after this long, and twice as long after each failure, up to the second.
+/// A lost replica is tried again after this long, and twice as long after each failure, up to the
+/// second.
 const RECONNECT_FIRST: Duration = Duration::from_millis(50);
 const RECONNECT_MOST: Duration = Duration::from_secs(5);
 
 /// A client of a service with one or more replicas. Clones share its sessions.
 ///
-/// Each call goes to the less loaded of two replicas picked at random. A replica whose connection is
-/// lost is left out until a new one stands.
+/// Each call goes to the less loaded of two replicas picked at random. A replica whose connection
+/// is lost is left out until a new one stands.
 #[derive(Clone, Debug)]
 pub struct Client {
     replicas: Arc<[Replica]>,
@@ -122,7 +123,8 @@ impl Client {
         Some(if load(one) <= load(other) { one.clone() } else { other.clone() })
     }
 
-    /// Tries in the background to connect to a lost replica, until it succeeds or the client is gone.
+    /// Tries in the background to connect to a lost replica, until it succeeds or the client is
+    /// gone.
     fn reconnect(&self, address: SocketAddr) {
         let replica = self.replicas.iter().find(|replica| replica.address == address);
         let replica = replica.expect("only known replicas are reconnected");

@@ -121,8 +121,9 @@ impl Session {
         CallFuture::new(self.clone(), id, receiver)
     }
 
-    /// Calls the server, and lets `done` be told the result: once, soon after the reply came, on the
-    /// thread of the session's driver or, if it is known at once, on this one. It must not block.
+    /// Calls the server, and lets `done` be told the result: once, soon after the reply came, on
+    /// the thread of the session's driver or, if it is known at once, on this one. It must not
+    /// block.
     ///
     /// Gives the number by which the call can be [cancelled](Self::cancel).
     pub fn submit(&self, request: Request, done: Box<dyn FnOnce(CallResult) + Send>) -> u64 {
@@ -157,7 +158,8 @@ impl Session {
         self.handle.shared.state.lock().outbox.pending()
     }
 
-    /// True while new calls are taken: the connection is there and the server has not asked to leave.
+    /// True while new calls are taken: the connection is there and the server has not asked to
+    /// leave.
     pub fn is_open(&self) -> bool {
         let state = self.handle.shared.state.lock();
         state.closed.is_none() && !state.leaving

@@ -39,10 +39,12 @@ pub(crate) struct FrameReader {
 }
 
 impl FrameReader {
-    /// Gives each whole frame to `on_frame` with all its bytes, header included, and keeps the rest.
+    /// Gives each whole frame to `on_frame` with all its bytes, header included, and keeps the
+    /// rest.
     ///
-    /// Small frames are copied out of the read buffer, which is shared by all connections of a thread;
-    /// a frame that spans reads is gathered in one buffer of its size and handed on without a copy.
+    /// Small frames are copied out of the read buffer, which is shared by all connections of a
+    /// thread; a frame that spans reads is gathered in one buffer of its size and handed on
+    /// without a copy.
     pub(crate) fn feed<F: Frame, E: From<DecodeError>>(
         &mut self,
         mut input: &[u8],

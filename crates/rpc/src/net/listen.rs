@@ -15,6 +15,9 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_PROBES: u32 = 3;
 
+/// A peer that acknowledges nothing for this long is dead.
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(60);
+
 /// Listens at `address`.
 pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
@@ -32,7 +35,10 @@ pub(crate) fn keep_alive(tcp: &TcpStream) -> io::Result<()> {
         .with_time(KEEPALIVE_IDLE)
         .with_interval(KEEPALIVE_INTERVAL)
         .with_retries(KEEPALIVE_PROBES);
-    SockRef::from(tcp).set_tcp_keepalive(&keepalive)
+    let socket = SockRef::from(tcp);
+    // Keepalive says nothing while bytes wait for their acknowledgement.
+    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX))?;
+    socket.set_tcp_keepalive(&keepalive)
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use bytes::{Bytes, BytesMut};
 
 use super::Stream;
 
-/// Payloads from this size on are written from where they are; smaller ones are copied behind their header.
+/// Payloads from this size on are written from where they are; smaller ones are copied behind their
+/// header.
 const COPY_MAX: usize = 4096;
 
 /// Pieces that one write takes.

@@ -36,14 +36,14 @@ pub(crate) enum Stream {
 pub(crate) struct Read {
     /// Bytes; zero at the end of the stream.
     pub(crate) len: usize,
-    /// How long they waited in the kernel; zero if unknown. Of bytes that came in several segments the
-    /// newest counts, so it is a lower bound.
+    /// How long they waited in the kernel; zero if unknown. Of bytes that came in several segments
+    /// the newest counts, so it is a lower bound.
     pub(crate) waited: Duration,
 }
 
 impl Stream {
-    /// A stream without TLS; asks the kernel for receive timestamps if `stamped`, and does without them
-    /// where it has none.
+    /// A stream without TLS; asks the kernel for receive timestamps if `stamped`, and does without
+    /// them where it has none.
     pub(crate) fn plain(tcp: TcpStream, stamped: bool) -> Self {
         let stamped = stamped && setsockopt(&tcp, sockopt::ReceiveTimestampns, &true).is_ok();
         Self::Plain { tcp, stamped }
@@ -112,8 +112,8 @@ fn poll_read_stamped(
         let tried = tcp.try_io(Interest::READABLE, || {
             let got = receive(tcp, buf)?;
             read = Some(got);
-            // A short read has emptied the socket. Saying so spares the next poll a vain system call;
-            // tokio forgets it if new bytes have come in the meantime.
+            // A short read has emptied the socket. Saying so spares the next poll a vain system
+            // call; tokio forgets it if new bytes have come in the meantime.
             if got.len > 0 && got.len < buf.len() {
                 return Err(io::ErrorKind::WouldBlock.into());
             }

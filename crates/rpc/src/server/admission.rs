@@ -1,7 +1,7 @@
 //! The controller of a live server, the clock it is read by, and the sessions it speaks of.
 //!
-//! One lock owns the controller. The clock is read once for each batch of frames or replies, and the lock
-//! keeps the newest reading, so that the controller's `now` never decreases.
+//! One lock owns the controller. The clock is read once for each batch of frames or replies, and
+//! the lock keeps the newest reading, so that the controller's `now` never decreases.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,8 +25,8 @@ use super::run_queue::RunQueue;
 use super::session::Session;
 use crate::clock;
 
-/// Never less budget than this part of the SLO: a server whose requests take longer than its SLO would
-/// otherwise refuse them all.
+/// Never less budget than this part of what is left: a server of whose requests a few take longer
+/// than that would otherwise refuse them all, and never learn that most do not.
 const BUDGET_FLOOR: u32 = 10;
 
 /// Everything that decides at the live server.
@@ -109,8 +109,8 @@ impl Admission {
         }
     }
 
-    /// Makes room for a session; `None` when there are too many, or the server is about to stop. The
-    /// controller hears of it when its client is [identified](Self::identify).
+    /// Makes room for a session; `None` when there are too many, or the server is about to stop.
+    /// The controller hears of it when its client is [identified](Self::identify).
     pub(super) fn open(&self) -> Option<Arc<Session>> {
         let mut state = self.state.lock();
         let state = &mut *state;
@@ -222,21 +222,26 @@ impl Admission {
             Budget::Auto => {
                 // After the wait come the service and the way back.
                 let after = predictor.service_p99() + self.rtt;
-                let budget = self.slo.saturating_sub(after).max(self.slo / BUDGET_FLOOR);
-                let deadline = frame.claims.deadline.map(|left| left.saturating_sub(after));
-                context.with_budget_at_most(deadline.map_or(budget, |left| left.min(budget)))
+                let room = |left: Duration| left.saturating_sub(after).max(left / BUDGET_FLOOR);
+                let left = frame.claims.deadline.map_or(self.slo, |left| left.min(self.slo));
+                context.with_budget_at_most(room(left))
             }
         }
     }
 
     /// A request has left the run queue: the last look at whether it is still worth running.
-    pub(super) fn dequeue(&self, now: Instant, context: &Context) -> Result<(), Rejected> {
+    pub(super) fn dequeue(
+        &self,
+        now: Instant,
+        id: SessionId,
+        context: &Context,
+    ) -> Result<(), Rejected> {
         context.admit(Stage::RUN_QUEUE, now, Duration::ZERO)?;
         if !self.judges_dequeues {
             return Ok(());
         }
         let claims = context.claims();
-        let mut dequeue = Dequeue::new(SessionId { slot: 0, generation: 0 }, context.charged());
+        let mut dequeue = Dequeue::new(id, context.charged());
         dequeue.class = context.class();
         dequeue.droppable = claims.droppable;
         let mut state = self.state.lock();
@@ -343,8 +348,8 @@ impl State {
         self.now
     }
 
-    /// Tells the controller the queueing delay: the longest wait to be read plus the age of the oldest
-    /// runnable request.
+    /// Tells the controller the queueing delay: the longest wait to be read plus the age of the
+    /// oldest runnable request.
     fn signal(&mut self, now: Instant, age: Duration) -> Duration {
         let delay = std::mem::take(&mut self.socket_wait) + age;
         self.controller.on_signal(now, Signal::QueueDelay(delay));

@@ -16,8 +16,8 @@ use crate::trust::{Known, Trust};
 pub struct ServerConfig {
     /// Where to listen. Default `127.0.0.1:7117`: loopback only, until told otherwise.
     pub listen: SocketAddr,
-    /// Latency, client to client, that a reply must meet to count as good. Default 2ms. Delays that are
-    /// not set follow from it.
+    /// Latency, client to client, that a reply must meet to count as good. Default 2ms. Delays
+    /// that are not set follow from it.
     #[serde(with = "duration")]
     pub slo: Duration,
     /// Network round trip to the clients. Default 100us, about loopback's.
@@ -83,8 +83,8 @@ pub struct Threads {
     /// Threads that only read and write. Default 0: none of their own with one worker, which then
     /// reads between handlers; else one for every eight workers.
     pub dispatchers: usize,
-    /// A worker that also reads and writes turns to that after this long. Default 50us; a handler that
-    /// runs longer is not interrupted.
+    /// A worker that also reads and writes turns to that after this long. Default 50us; a handler
+    /// that runs longer is not interrupted.
     #[serde(with = "duration")]
     pub slice: Duration,
 }
@@ -105,10 +105,11 @@ pub struct Limits {
     pub body_bytes: u32,
     /// Calls that one session may have outstanding, whatever its window. Default 1024.
     pub outstanding: u32,
-    /// Calls beyond its window, or beyond `outstanding`, after which a session is closed. Default 1000.
+    /// Calls beyond its window, or beyond `outstanding`, after which a session is closed. Default
+    /// 1000.
     pub violations: u32,
-    /// Bytes that may wait for a client that does not read. Default 4 MiB; reading from it stops at half.
-    /// The replies to what was read before may be more than that, for a second.
+    /// Bytes that may wait for a client that does not read. Default 4 MiB; reading from it stops
+    /// at half. The replies to what was read before may be more than that, for a second.
     pub unread_bytes: usize,
     /// How long a new connection may take until its hello is complete. Default 5s.
     #[serde(with = "duration")]

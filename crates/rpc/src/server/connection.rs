@@ -1,7 +1,9 @@
-//! One connection: reads frames, lets admission judge them, and writes replies in as few writes as it can.
+//! One connection: reads frames, lets admission judge them, and writes replies in as few writes as
+//! it can.
 //!
-//! One driver does both directions, in turns: read what there is, then answer what is ready. All replies
-//! that are ready at once leave in one write and carry one window (Breakwater's lazy distribution).
+//! One driver does both directions, in turns: read what there is, then answer what is ready. All
+//! replies that are ready at once leave in one write and carry one window (Breakwater's lazy
+//! distribution).
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -29,8 +31,12 @@ use crate::clock;
 use crate::net::{FrameBytes, FrameReader, OutBuffer, Stream, Written};
 use crate::trust::Peer;
 
-/// Reads that one turn takes before it answers: a connection with much to say waits for its next turn.
+/// Reads that one turn takes before it answers: a connection with much to say waits for its next
+/// turn.
 const READS_PER_TURN: usize = 4;
+
+/// Largest body of a hello, in bytes: a name, a token, and room for entries to come.
+const HELLO_MAX: u32 = 16 << 10;
 
 /// How long a closing connection may take to read why it is closed.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -234,7 +240,9 @@ impl Connection {
                 // Nothing may follow a goodbye; it is read to learn when the client is gone.
                 return Ok(true);
             }
+            // A stranger's hello is small.
             let body_max = self.shared.config.limits.body_bytes;
+            let body_max = if self.peer.is_none() { body_max.min(HELLO_MAX) } else { body_max };
             let mut reader = std::mem::take(&mut self.reader);
             let now = clock::now(); // for all frames of this read
             let fed = reader.feed(&buffer[..read.len], body_max, |frame, bytes| {

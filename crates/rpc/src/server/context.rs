@@ -29,7 +29,8 @@ impl Context {
         Self(Arc::new(Inner { request, polled_at: AtomicU64::new(0), worked: AtomicU64::new(0) }))
     }
 
-    /// What the request has left, now: the smaller of its delay budget and its time to the deadline.
+    /// What the request has left, now: the smaller of its delay budget and its time to the
+    /// deadline.
     pub fn remaining_now(&self) -> Duration {
         self.remaining(clock::now())
     }

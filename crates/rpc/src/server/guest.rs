@@ -1,8 +1,8 @@
 //! Clients of other protocols, which know nothing of credits.
 //!
-//! Their requests pass the same admission, wait in the same run queue and run on the same workers. While
-//! the pool has room they are let in; once it has none they get their share of it, and entry AQM and the
-//! run queue's budget bound their wait like everybody's.
+//! Their requests pass the same admission, wait in the same run queue and run on the same workers.
+//! While the pool has room they are let in; once it has none they get their share of it, and entry
+//! AQM and the run queue's budget bound their wait like everybody's.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -88,8 +88,8 @@ impl Guests {
         })
     }
 
-    /// Opens a session for the client behind `tcp`, which is then read and written through the guest, so
-    /// that its bytes are counted and their wait to be read is known.
+    /// Opens a session for the client behind `tcp`, which is then read and written through the
+    /// guest, so that its bytes are counted and their wait to be read is known.
     ///
     /// # Errors
     ///
@@ -121,8 +121,8 @@ impl Guest {
         self.submit_as(id, 0, Duration::ZERO, handler);
     }
 
-    /// The same, as a call of `method`, whose class it is measured in, after its bytes had `waited` to
-    /// be read.
+    /// The same, as a call of `method`, whose class it is measured in, after its bytes had `waited`
+    /// to be read.
     pub fn submit_as<H, Fut>(&mut self, id: u64, method: u16, waited: Duration, handler: H)
     where
         H: FnOnce(Context) -> Fut,
@@ -151,8 +151,8 @@ impl Guest {
         }
     }
 
-    /// Reads from the guest's socket. Gives the number of bytes, zero at the end of the stream, and how
-    /// long they had waited to be read, as far as that is known.
+    /// Reads from the guest's socket. Gives the number of bytes, zero at the end of the stream, and
+    /// how long they had waited to be read, as far as that is known.
     ///
     /// # Panics
     ///
@@ -185,8 +185,8 @@ impl Guest {
         self.stream().poll_shutdown(cx)
     }
 
-    /// True once the server wants its clients to leave: it takes no more calls. The task that last called
-    /// [`poll_replies`](Self::poll_replies) is woken then.
+    /// True once the server wants its clients to leave: it takes no more calls. The task that last
+    /// called [`poll_replies`](Self::poll_replies) is woken then.
     pub fn is_leaving(&self) -> bool {
         self.session.is_leaving()
     }
@@ -202,7 +202,8 @@ impl Guest {
         self.in_flight
     }
 
-    /// Takes all replies that are ready, in the order in which they became so; pending if there are none.
+    /// Takes all replies that are ready, in the order in which they became so; pending if there are
+    /// none.
     pub fn poll_replies(
         &mut self,
         cx: &mut TaskContext<'_>,

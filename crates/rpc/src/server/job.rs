@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use seawall_control::Instant;
-use seawall_control::controller::Outcome;
+use seawall_control::controller::{Outcome, SessionId};
 use seawall_control::request::{Rejected, Stage};
 use seawall_control::wire;
 
@@ -16,10 +16,12 @@ use super::session::Session;
 use crate::clock;
 use crate::status::Status;
 
-/// A call that was admitted. However it ends, it is answered exactly once: dropping it says "cancelled".
+/// A call that was admitted. However it ends, it is answered exactly once: dropping it says
+/// "cancelled".
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) context: Context,
+    session_id: SessionId,
     session: Option<Arc<Session>>,
 }
 
@@ -54,7 +56,7 @@ pub(super) enum End {
 
 impl Call {
     pub(super) fn new(context: Context, session: Arc<Session>) -> Self {
-        Self { context, session: Some(session) }
+        Self { context, session_id: session.id, session: Some(session) }
     }
 
     fn end(mut self, end: End, started: Instant, now: Instant) {
@@ -85,7 +87,7 @@ where
 {
     // The first poll: the request has just left the run queue, and its wait there is charged.
     let started = call.context.polled_at();
-    if let Err(rejected) = admission.dequeue(started, &call.context) {
+    if let Err(rejected) = admission.dequeue(started, call.session_id, &call.context) {
         return call.end(End::Rejected(rejected), started, started);
     }
     let result = handler.await;

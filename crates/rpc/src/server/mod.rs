@@ -40,13 +40,13 @@ use threads::Stop;
 /// How often connections are checked for deadlines that have passed.
 const SWEEP: Duration = Duration::from_millis(250);
 
-/// The controller's timer is looked at this often while it has nothing to do, and no more often than
-/// [`TICK`] while it has: tokio's timers are no finer, and completions drive it under load.
+/// The controller's timer is looked at this often while it has nothing to do, and no more often
+/// than [`TICK`] while it has: tokio's timers are no finer, and completions drive it under load.
 const IDLE_TICK: Duration = Duration::from_millis(50);
 const TICK: Duration = Duration::from_millis(1);
 
-/// A server that runs on threads of its own. Dropping it stops it at once; [`shutdown`](Self::shutdown)
-/// answers first what it has accepted.
+/// A server that runs on threads of its own. Dropping it stops it at once;
+/// [`shutdown`](Self::shutdown) answers first what it has accepted.
 #[derive(Debug)]
 pub struct Server {
     shared: Arc<Shared>,
@@ -130,7 +130,8 @@ impl Server {
         self.shared.counters.snapshot(&self.shared.admission)
     }
 
-    /// A way into the same run queue for clients of another protocol, which know nothing of credits.
+    /// A way into the same run queue for clients of another protocol, which know nothing of
+    /// credits.
     pub fn guests(&self) -> Guests {
         let reactors = self.threads.as_ref().map(|threads| threads.reactors.clone());
         Guests::new(self.shared.clone(), reactors.unwrap_or_default())

@@ -109,7 +109,8 @@ async fn unknown_method(ctx: Context, _payload: Bytes) -> Result<Bytes, Status> 
     Err(Status::error(Status::UNIMPLEMENTED, format!("method {method} does not exist")))
 }
 
-/// A handler whose future's type is known only where it is made into a job: one allocation a request.
+/// A handler whose future's type is known only where it is made into a job: one allocation a
+/// request.
 trait Handler: Send + Sync {
     fn job(
         self: Arc<Self>,

@@ -1,7 +1,7 @@
 //! The run queue: every request that could run and does not, stamped since when.
 //!
-//! It is Seawall's own so that its delay can be measured: in a runtime's queue a request is invisible
-//! until its handler starts, which under overload is when it is too late.
+//! It is Seawall's own so that its delay can be measured: in a runtime's queue a request is
+//! invisible until its handler starts, which under overload is when it is too late.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -158,6 +158,7 @@ impl Stats {
         for (kind, errors) in &self.protocol_errors {
             metrics::counter!(names::PROTOCOL_ERRORS.name, "kind" => *kind).absolute(*errors);
         }
+        metrics::gauge!(names::WORKER_BUSY.name).set(self.busy_nanos as f64 / 1e9);
         metrics::gauge!(names::SESSIONS.name).set(self.sessions as f64);
         metrics::gauge!(names::OUTSTANDING.name).set(self.outstanding as f64);
         for (name, value) in &self.controller {

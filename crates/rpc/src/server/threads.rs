@@ -10,9 +10,10 @@
 //!   └──────────────────────┘
 //! ```
 //!
-//! A dispatcher of its own keeps a long handler from blocking the requests behind it on its connections
-//! (Breakwater §3.1). On one core it could not run beside the handler anyway, so the worker itself turns
-//! to its reactor between handlers, which is cheaper than two threads that take the core from each other.
+//! A dispatcher of its own keeps a long handler from blocking the requests behind it on its
+//! connections (Breakwater §3.1). On one core it could not run beside the handler anyway, so the
+//! worker itself turns to its reactor between handlers, which is cheaper than two threads that take
+//! the core from each other.
 
 use std::future::poll_fn;
 use std::io;
@@ -81,8 +82,8 @@ impl Threads {
         let shared = shared.clone();
         self.spawn(name, move || {
             if works {
-                // As a task among the others, not as the main future, so that connections whose bytes
-                // have come go first.
+                // As a task among the others, not as the main future, so that connections whose
+                // bytes have come go first.
                 let slice = Some(shared.config.threads.slice);
                 runtime.spawn(work(shared.clone(), slice));
             }

@@ -11,8 +11,8 @@ use seawall_rpc::Server;
 use crate::support::raw::{call, hello_frame, short};
 use crate::support::{Bystander, ECHO, SLEEP, balanced, config, router, until};
 
-/// Bytes of a flood that are read for each call of somebody else. It takes a few turns to serve one,
-/// and a turn reads a quarter of a mebibyte; the rest is patience with busy machines.
+/// Bytes of a flood that are read for each call of somebody else. It takes a few turns to serve
+/// one, and a turn reads a quarter of a mebibyte; the rest is patience with busy machines.
 const FAIR: u64 = 5 << 20;
 
 /// Sends `bytes` again and again from a thread of its own, until it is stopped or disconnected.

@@ -96,8 +96,7 @@ async fn a_listener_can_insist_on_knowing_its_clients() {
     config.trust.require_identity = true;
     let server = Server::start(config, router()).unwrap();
     let connect = |token: Option<&str>| {
-        let token = token.map(|token| token.as_bytes().to_vec());
-        let config = ClientConfig { token, ..ClientConfig::default() };
+        let config = ClientConfig { token: token.map(Into::into), ..ClientConfig::default() };
         let address = server.address();
         async move { Session::connect(address, &config).await }
     };

@@ -2,6 +2,7 @@
 
 use super::axis::{self, Axis};
 use super::legend::{Entry, Swatch};
+use super::over_time::Slo;
 use super::sheet::{Frame, Sheet};
 use super::stroke::{Mark, Stroke};
 use super::{Chart, Look, largest, name_of, palette};
@@ -56,13 +57,9 @@ pub(super) fn goodput(service: &ServiceReport, id: &str) -> Chart {
 pub(super) fn tail(service: &ServiceReport, id: &str) -> Chart {
     let delays = service.points.iter().filter_map(|point| point.p99_us);
     let y = Axis::delays("p99 latency (log scale)", delays.chain([service.slo_us]));
-    let slo = axis::power(service.slo_us);
-    let bound = Stroke::dashed(palette::BOUND, 3);
+    let slo = Slo::new(service.slo_us);
     let mut legend = controls(service);
-    if slo.is_some() {
-        let name = format!("SLO {}", format::delay(service.slo_us));
-        legend.push(Entry::new(Swatch::Line(bound, None), name));
-    }
+    legend.extend(slo.entry());
     legend.extend(odd_points(service, true));
     let bottom = y.min;
     let place = |point: &Point| {
@@ -80,9 +77,7 @@ pub(super) fn tail(service: &ServiceReport, id: &str) -> Chart {
         flags: 0,
     };
     let svg = frame.draw(|sheet| {
-        if let Some(slo) = slo {
-            sheet.level(slo, bound);
-        }
+        slo.draw(sheet);
         draw_controls(sheet, service, place);
         let stalled = in_order(service).filter(|p| p.p99_us.is_none() && p.load.is_finite());
         for point in stalled {

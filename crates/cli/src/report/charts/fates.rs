@@ -1,4 +1,7 @@
-//! What became of the offered requests: one bar for each load, one chart for each control.
+//! What became of the offered requests: one bar for each load and one chart for each control, or
+//! one bar for each class.
+
+use seawall_measure::Figures;
 
 use super::axis::Axis;
 use super::legend::{Entry, Swatch};
@@ -7,6 +10,7 @@ use super::sheet::{Frame, Sheet};
 use super::{Chart, name_of};
 use crate::report::data::{NO_CONTROL, Point, ServiceReport};
 use crate::report::format;
+use crate::report::run::Report;
 
 /// The possible ends of a request, from the bottom of a bar to its top.
 const FATES: [(Ink, &str); 5] = [
@@ -24,39 +28,67 @@ pub(super) fn all(service: &ServiceReport, id: &str) -> Vec<Chart> {
     measured
         .filter(|(_, _, points)| !points.is_empty())
         .map(|(index, control, points)| {
-            chart(service, control, &points, &format!("{id}-fate{index}"))
+            of_control(service, control, &points, format!("{id}-fate{index}"))
         })
         .collect()
 }
 
-fn chart(service: &ServiceReport, control: &str, points: &[&Point], id: &str) -> Chart {
-    let named = |point: &&Point| {
-        let mark = if point.valid { "" } else { "*" };
-        format!("{}{mark}", format::load(point.load))
+/// One chart with a bar for each class of requests.
+pub(super) fn of_classes(run: &Report) -> Chart {
+    let classes = run.summary.classes.iter().map(|class| Bar {
+        name: class.name.clone(),
+        shares: shares(&Ends::from(&class.figures)),
+        valid: run.summary.valid,
+    });
+    let bars: Vec<Bar> = classes.collect();
+    let title = "What became of the requests";
+    let frame = frame("run-fates".into(), title.into(), "class of requests", &bars);
+    draw(&bars, &frame, title.into())
+}
+
+fn of_control(service: &ServiceReport, control: &str, points: &[&Point], id: String) -> Chart {
+    let bar = |point: &&Point| Bar {
+        name: format!("{}{}", format::load(point.load), if point.valid { "" } else { "*" }),
+        shares: shares(&Ends::from(*point)),
+        valid: point.valid,
     };
-    let names: Vec<String> = points.iter().map(named).collect();
-    let all_valid = points.iter().all(|point| point.valid);
-    let note = if all_valid { "" } else { "; *: not valid" };
+    let bars: Vec<Bar> = points.iter().map(bar).collect();
+    let note = if bars.iter().all(|bar| bar.valid) { "" } else { "; *: not valid" };
     let x = format!("offered load (multiple of the measured capacity{note})");
-    let legend = FATES.map(|(ink, name)| Entry::new(Swatch::Area(ink), name)).to_vec();
     let with = if control == NO_CONTROL { "" } else { "with " };
     let title = format!("What became of the requests, {with}{}", name_of(control));
-    let frame = Frame {
-        id: id.into(),
-        title: format!("{title}: {}", service.service),
-        description: describe(points),
+    let frame = frame(id, format!("{title}: {}", service.service), &x, &bars);
+    draw(&bars, &frame, title)
+}
+
+/// One column of a chart.
+struct Bar {
+    name: String,
+    shares: [f64; 5],
+    valid: bool,
+}
+
+fn frame(id: String, title: String, x: &str, bars: &[Bar]) -> Frame {
+    let names: Vec<String> = bars.iter().map(|bar| bar.name.clone()).collect();
+    Frame {
+        id,
+        title,
+        description: bars.iter().map(describe).collect::<Vec<_>>().join(" "),
         x: Axis::places(x, &names, Sheet::most_places(&names)),
         y: Axis::linear("share of the offered requests", 1.0, 1.0, |share| {
             format!("{:.0} %", share * 100.0)
         }),
-        legend,
+        legend: FATES.map(|(ink, name)| Entry::new(Swatch::Area(ink), name)).to_vec(),
         flags: 0,
-    };
+    }
+}
+
+fn draw(bars: &[Bar], frame: &Frame, title: String) -> Chart {
     let svg = frame.draw(|sheet| {
-        for (index, point) in points.iter().enumerate() {
-            let alpha = if point.valid { 1.0 } else { 0.4 };
+        for (index, bar) in bars.iter().enumerate() {
+            let alpha = if bar.valid { 1.0 } else { 0.4 };
             let mut from = 0.0;
-            for ((ink, _), share) in FATES.iter().zip(shares(point)) {
+            for ((ink, _), share) in FATES.iter().zip(bar.shares) {
                 sheet.bar(index as f64, (from, from + share), *ink, alpha);
                 from += share;
             }
@@ -66,33 +98,54 @@ fn chart(service: &ServiceReport, control: &str, points: &[&Point], id: &str) ->
     Chart { title, caption: caption.into(), svg }
 }
 
+/// What is known of how requests ended: rates, and the shares that were dropped.
+struct Ends {
+    offered: f64,
+    goodput: f64,
+    throughput: f64,
+    client_drop_rate: f64,
+    server_drop_rate: f64,
+}
+
+impl From<&Point> for Ends {
+    fn from(point: &Point) -> Self {
+        let &Point { offered, goodput, throughput, client_drop_rate, server_drop_rate, .. } = point;
+        Self { offered, goodput, throughput, client_drop_rate, server_drop_rate }
+    }
+}
+
+impl From<&Figures> for Ends {
+    fn from(figures: &Figures) -> Self {
+        let &Figures { offered, goodput, throughput, client_drop_rate, server_drop_rate, .. } =
+            figures;
+        Self { offered, goodput, throughput, client_drop_rate, server_drop_rate }
+    }
+}
+
 /// How many of the offered requests ended in each way; together one.
-fn shares(point: &Point) -> [f64; 5] {
+fn shares(ends: &Ends) -> [f64; 5] {
     let part = |value: f64, most: f64| {
         if value.is_finite() { value.clamp(0.0, most.max(0.0)) } else { 0.0 }
     };
-    if !(point.offered.is_finite() && point.offered > 0.0) {
+    if !(ends.offered.is_finite() && ends.offered > 0.0) {
         return [0.0; 5];
     }
-    let good = part(point.goodput / point.offered, 1.0);
-    let late = part((point.throughput - point.goodput) / point.offered, 1.0 - good);
-    let dropped = part(point.client_drop_rate, 1.0 - good - late);
+    let good = part(ends.goodput / ends.offered, 1.0);
+    let late = part((ends.throughput - ends.goodput) / ends.offered, 1.0 - good);
+    let dropped = part(ends.client_drop_rate, 1.0 - good - late);
     let sent = 1.0 - dropped;
-    let refused = part(point.server_drop_rate * sent, 1.0 - good - late - dropped);
+    let refused = part(ends.server_drop_rate * sent, 1.0 - good - late - dropped);
     let lost = (1.0 - good - late - dropped - refused).max(0.0);
     // The rest of a rounding is nobody's fate.
     let lost = if lost < 1e-3 { 0.0 } else { lost };
     [good, late, refused, dropped, lost]
 }
 
-fn describe(points: &[&Point]) -> String {
-    let one = |point: &&Point| {
-        let parts = FATES.iter().zip(shares(point)).filter(|(_, share)| *share > 0.0);
-        let parts: Vec<String> =
-            parts.map(|((_, name), share)| format!("{} {name}", format::percent(share))).collect();
-        format!("At {}: {}.", format::load(point.load), parts.join(", "))
-    };
-    points.iter().map(one).collect::<Vec<_>>().join(" ")
+fn describe(bar: &Bar) -> String {
+    let parts = FATES.iter().zip(bar.shares).filter(|(_, share)| *share > 0.0);
+    let parts: Vec<String> =
+        parts.map(|((_, name), share)| format!("{} {name}", format::percent(share))).collect();
+    format!("{}: {}.", bar.name, parts.join(", "))
 }
 
 #[cfg(test)]
@@ -103,26 +156,26 @@ mod tests {
     #[test]
     fn shares_add_up() {
         for point in sample::service().points.iter().chain(&sample::stalled().points) {
-            let sum: f64 = shares(point).iter().sum();
+            let shares = shares(&point.into());
+            let sum: f64 = shares.iter().sum();
             assert!((sum - 1.0).abs() < 2e-3, "{sum} {point:?}");
-            assert!(shares(point).iter().all(|share| *share >= 0.0));
+            assert!(shares.iter().all(|share| *share >= 0.0));
         }
     }
 
     #[test]
     fn refusals_are_a_share_of_what_was_sent() {
-        let point = Point {
+        let ends = Ends {
             offered: 100.0,
             goodput: 40.0,
             throughput: 50.0,
             client_drop_rate: 0.2,
             server_drop_rate: 0.25,
-            ..sample::service().points[0].clone()
         };
         let expected = [0.4, 0.1, 0.2, 0.2, 0.1];
-        for (share, expected) in shares(&point).into_iter().zip(expected) {
+        for (share, expected) in shares(&ends).into_iter().zip(expected) {
             assert!((share - expected).abs() < 1e-9, "{share} {expected}");
         }
-        assert_eq!(shares(&Point { offered: 0.0, ..point }), [0.0; 5]);
+        assert_eq!(shares(&Ends { offered: 0.0, ..ends }), [0.0; 5]);
     }
 }

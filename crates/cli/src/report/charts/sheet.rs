@@ -133,6 +133,12 @@ impl Sheet<'_, '_> {
         self.line(&[(x.min, y), (x.max, y)], stroke);
     }
 
+    /// A line across the whole plot, from bottom to top.
+    pub(super) fn upright(&self, x: f64, stroke: Stroke) {
+        let Frame { y, .. } = self.frame;
+        self.line(&[(x, y.min), (x, y.max)], stroke);
+    }
+
     /// The mark of one point.
     pub(super) fn mark(&self, point: (f64, f64), mark: Mark, ink: Ink, valid: bool) {
         stroke::mark(self.canvas, self.pixel(point), mark, ink, valid);

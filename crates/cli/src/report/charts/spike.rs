@@ -2,6 +2,7 @@
 
 use super::axis::{self, Axis};
 use super::legend::{Entry, Swatch};
+use super::over_time::{self, Slo};
 use super::sheet::{Frame, Sheet};
 use super::stroke::Stroke;
 use super::{Chart, Look, largest, name_of, palette};
@@ -22,8 +23,7 @@ pub(super) fn all(service: &ServiceReport, id: &str) -> Vec<Chart> {
 
 fn goodput(service: &ServiceReport, spike: &Spike, id: &str) -> Chart {
     let rates = bins(spike).flat_map(|bin| [bin.offered, bin.goodput]);
-    let unit = "requests per second";
-    let y = Axis::linear(unit, largest(rates), 1.05, |at| format::round(&format::rate(at)));
+    let y = over_time::rates(largest(rates));
     let offered = Stroke::solid(palette::OFFERED, 3);
     let mut legend = runs(service, spike, "goodput ");
     legend.push(Entry::new(Swatch::Line(offered, None), "offered"));
@@ -47,20 +47,14 @@ fn goodput(service: &ServiceReport, spike: &Spike, id: &str) -> Chart {
 fn tail(service: &ServiceReport, spike: &Spike, id: &str) -> Chart {
     let delays = bins(spike).filter_map(|bin| bin.p99_us);
     let y = Axis::delays("p99 latency (log scale)", delays.chain([service.slo_us]));
-    let slo = axis::power(service.slo_us);
-    let bound = Stroke::dashed(palette::BOUND, 3);
+    let slo = Slo::new(service.slo_us);
     let mut legend = runs(service, spike, "");
-    if slo.is_some() {
-        let name = format!("SLO {}", format::delay(service.slo_us));
-        legend.push(Entry::new(Swatch::Line(bound, None), name));
-    }
+    legend.extend(slo.entry());
     let title = rise(spike, "tail latency");
     let bottom = y.min;
     let frame = frame(service, spike, (format!("{id}-spike-tail"), &title), y, legend);
     let svg = frame.draw(|sheet| {
-        if let Some(slo) = slo {
-            sheet.level(slo, bound);
-        }
+        slo.draw(sheet);
         for run in spike.runs.iter().rev() {
             let look = Look::of(service, &run.control);
             let power = |bin: &Bin| bin.p99_us.map(|us| axis::power(us).unwrap_or(bottom));
@@ -94,7 +88,7 @@ fn frame(
         id,
         title: format!("{title}: {}", service.service),
         description: settled.join(" "),
-        x: Axis::linear("time (s)", end, 1.0, |at| format::round(&format!("{at:.2}"))),
+        x: over_time::axis(end),
         y,
         legend,
         flags: 1 + spike.runs.iter().filter(|run| run.stable_after_ms.is_some()).count() as i32,
@@ -116,21 +110,14 @@ fn runs(service: &ServiceReport, spike: &Spike, what: &str) -> Vec<Entry> {
     spike.runs.iter().filter(|run| !run.series.is_empty()).map(entry).collect()
 }
 
-/// The line of one run, with gaps where there is no value.
+/// The line of one run.
 fn draw(
     sheet: &Sheet<'_, '_>,
     run: &SpikeRun,
     stroke: Stroke,
     value: impl Fn(&Bin) -> Option<f64>,
 ) {
-    let mut piece = Vec::new();
-    for bin in &run.series {
-        match value(bin).filter(|value| value.is_finite() && bin.t_s.is_finite()) {
-            Some(value) => piece.push((bin.t_s, value)),
-            None => sheet.line(&std::mem::take(&mut piece), stroke),
-        }
-    }
-    sheet.line(&piece, stroke);
+    over_time::line(sheet, run.series.iter().map(|bin| (bin.t_s, value(bin))), stroke);
 }
 
 /// When the load rises, and when each run that became stable did.

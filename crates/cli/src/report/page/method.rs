@@ -21,44 +21,71 @@ pub(super) fn slo(service: &ServiceReport) -> String {
     }
 }
 
-/// The rules, the same for all services.
-pub(super) fn section() -> String {
-    const RULES: [(&str, &str); 7] = [
+/// A name, and what it means.
+type Rule = (&'static str, &'static str);
+
+const LATENCY: Rule = (
+    "Latency",
+    "From the time at which a request was due, not from when it was sent: waiting in the client \
+     counts.",
+);
+const GOODPUT: Rule = (
+    "Goodput",
+    "Requests per second that succeeded within the SLO. A refusal is never goodput, however quick.",
+);
+const NOT_VALID: Rule = (
+    "Not valid",
+    "A point is marked when the generator could not offer the load, or not on time. Its numbers \
+     are shown but never judged.",
+);
+const STABLE: Rule = (
+    "Stable",
+    "The first time after the rise from which, for 500 ms, every bin of 20 ms has at least 0.9 of \
+     the final goodput and a p99 within the SLO; with few requests, neighbouring bins are judged \
+     together.",
+);
+
+/// The rules of the demo, the same for all services.
+pub(super) fn of_services() -> String {
+    section(&[
         (
             "Load",
             "Open loop: requests are due at random times that do not depend on the answers. A load \
              of 1.0× is the capacity that was measured first.",
         ),
         ("SLO", "10 × (mean service time + round trip without load), unless another was chosen."),
-        (
-            "Latency",
-            "From the time at which a request was due, not from when it was sent: waiting in the \
-             client counts.",
-        ),
-        (
-            "Goodput",
-            "Requests per second that succeeded within the SLO. A refusal is never goodput, \
-             however quick.",
-        ),
+        LATENCY,
+        GOODPUT,
         (
             "Peak",
             "The highest throughput of any valid point without control: what goodput with control \
              is compared with.",
         ),
+        NOT_VALID,
+        STABLE,
+    ])
+}
+
+/// The rules of one load.
+pub(super) fn of_run() -> String {
+    section(&[
+        ("Load", "Open loop: requests are due at times that do not depend on the answers."),
+        LATENCY,
+        GOODPUT,
         (
-            "Not valid",
-            "A point is marked when the generator could not offer the load, or not on time. Its \
-             numbers are shown but never judged.",
+            "Over time",
+            "The charts show the whole run, the warm-up included; the numbers count the requests \
+             that were due after it. A request is offered when it is due, and all else about it \
+             belongs to the time at which it ended.",
         ),
-        (
-            "Stable",
-            "The first time after the rise from which, for 500 ms, every bin of 20 ms has at least \
-             0.9 of the final goodput and a p99 within the SLO.",
-        ),
-    ];
-    let rules: String =
-        RULES.iter().map(|(name, rule)| format!("<dt>{name}</dt><dd>{rule}</dd>\n")).collect();
-    format!("<section>\n<h2>How it was measured</h2>\n<dl>\n{rules}</dl>\n</section>\n")
+        NOT_VALID,
+        STABLE,
+    ])
+}
+
+fn section(rules: &[Rule]) -> String {
+    let rules = super::definitions(rules);
+    format!("<section>\n<h2>How it was measured</h2>\n{rules}</section>\n")
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
 //! The table of all points of a service.
 
+use super::{cells, latency};
 use crate::report::data::{Point, ServiceReport};
 use crate::report::format;
 use crate::report::html::escape;
 
-/// The columns after the control; `|` is where a long name may break.
-const COLUMNS: [&str; 14] = [
+/// The columns.
+const COLUMNS: [&str; 15] = [
+    "Control",
     "Load",
     "Offered|/s",
     "Goodput|/s",
@@ -27,10 +29,6 @@ pub(super) fn table(service: &ServiceReport) -> String {
     if service.points.is_empty() {
         return String::new();
     }
-    let head: String = COLUMNS
-        .iter()
-        .map(|name| format!("<th scope=\"col\">{}</th>", name.replace('|', "<br>")))
-        .collect();
     let mut bodies = String::new();
     for control in service.controls() {
         let rows: String =
@@ -38,18 +36,17 @@ pub(super) fn table(service: &ServiceReport) -> String {
         bodies += &format!("<tbody>\n{rows}</tbody>\n");
     }
     format!(
-        "<h3>All points</h3>\n<div class=\"scroll\">\n<table class=\"points\">\n<thead>\n\
-         <tr><th scope=\"col\">Control</th>{head}</tr>\n</thead>\n{bodies}</table>\n</div>\n\
-         <p class=\"fine\">Bold: above the SLO. Dropped: share of the offered requests. Refused: \
-         share of those sent. Grey with *: not valid.</p>\n{}",
-        reasons(service)
+        "<h3>All points</h3>\n{}<p class=\"fine\">Bold: above the SLO. Dropped: share of the \
+         offered requests. Refused: share of those sent. Grey with *: not valid.</p>\n{}",
+        super::table("points", &COLUMNS, &bodies),
+        reasons(service),
     )
 }
 
 fn row(service: &ServiceReport, point: &Point) -> String {
     let class = if point.valid { "point" } else { "point invalid" };
     let mark = if point.valid { "" } else { " *" };
-    let cells = [
+    let cells = cells(&[
         format::load(point.load),
         format::rate(point.offered),
         format::rate(point.goodput),
@@ -64,16 +61,9 @@ fn row(service: &ServiceReport, point: &Point) -> String {
         format::rate(point.unanswered as f64),
         format::rate(point.failed as f64),
         format::delay_or_nothing(point.lateness_p99_us),
-    ];
-    let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
+    ]);
     let control = escape(&point.control);
     format!("<tr class=\"{class}\"><th scope=\"row\">{control}{mark}</th>{cells}</tr>\n")
-}
-
-/// A latency, bold above the SLO.
-fn latency(us: Option<f64>, slo_us: f64) -> String {
-    let text = format::delay_or_nothing(us);
-    if us.is_some_and(|us| us > slo_us) { format!("<b>{text}</b>") } else { text }
 }
 
 fn reasons(service: &ServiceReport) -> String {

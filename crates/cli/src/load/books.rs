@@ -1,0 +1,183 @@
+//! The books of a run: what was issued, and how it ended.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use seawall_control::Instant;
+use seawall_control::controller;
+use seawall_measure::{DropReason, Outcome, Recorder, Series};
+use seawall_rpc::{CallError, CallResult, clock};
+use slab::Slab;
+
+/// Shared between the generator and the replies; both are on one thread, so the lock is never
+/// waited for.
+#[derive(Clone)]
+pub(super) struct Books(Arc<Mutex<Inner>>);
+
+struct Inner {
+    recorder: Recorder,
+    series: Series,
+    /// Class and scheduled time of what was issued and has not ended.
+    open: Slab<(usize, Instant)>,
+    first_failure: Option<String>,
+}
+
+/// What is in the books once they are closed.
+pub(super) struct Closed {
+    pub(super) recorder: Recorder,
+    pub(super) series: Series,
+    /// What the first request that failed was told.
+    pub(super) first_failure: Option<String>,
+}
+
+impl Books {
+    pub(super) fn new(recorder: Recorder, series: Series) -> Self {
+        let inner = Inner { recorder, series, open: Slab::new(), first_failure: None };
+        Self(Arc::new(Mutex::new(inner)))
+    }
+
+    /// The schedule asked for a request at `scheduled`.
+    pub(super) fn scheduled(&self, scheduled: Instant) {
+        self.0.lock().recorder.record_scheduled(scheduled);
+    }
+
+    /// A request is handed to its session at `now`; gives what its session is to call when it ends.
+    pub(super) fn issue(
+        &self,
+        class: usize,
+        scheduled: Instant,
+        now: Instant,
+    ) -> impl FnOnce(CallResult) + Send + 'static {
+        let mut books = self.0.lock();
+        books.recorder.record_lateness(scheduled, now);
+        let key = books.open.insert((class, scheduled));
+        drop(books);
+        let books = self.clone();
+        move |result| books.end(key, &result)
+    }
+
+    /// Requests that were issued and have not ended.
+    pub(super) fn open(&self) -> usize {
+        self.0.lock().open.len()
+    }
+
+    /// Closes the books: what has not ended was not answered.
+    pub(super) fn close(self) -> Closed {
+        let mut books = self.0.lock();
+        let now = clock::now();
+        let Inner { recorder, series, open, first_failure } = &mut *books;
+        for (class, scheduled) in open.drain() {
+            recorder.record(class, scheduled, now, Outcome::Unanswered);
+            series.record(scheduled, now, Outcome::Unanswered);
+        }
+        Closed {
+            recorder: recorder.clone(),
+            series: series.clone(),
+            first_failure: first_failure.take(),
+        }
+    }
+
+    fn end(&self, key: usize, result: &CallResult) {
+        let mut books = self.0.lock();
+        let now = clock::now();
+        // After the books were closed nothing is open, and late replies are of no interest.
+        let Some((class, scheduled)) = books.open.try_remove(key) else { return };
+        let outcome = outcome(result);
+        books.recorder.record(class, scheduled, now, outcome);
+        books.series.record(scheduled, now, outcome);
+        if let (Outcome::Failed, Err(error)) = (outcome, result) {
+            books.first_failure.get_or_insert_with(|| error.to_string());
+        }
+    }
+}
+
+fn outcome(result: &CallResult) -> Outcome {
+    let dropped = |reason| match reason {
+        controller::DropReason::Expired => DropReason::Expired,
+        controller::DropReason::QueueFull => DropReason::QueueFull,
+        _ => DropReason::Policy,
+    };
+    match result {
+        Ok(_) => Outcome::Success,
+        Err(CallError::Rejected(_)) => Outcome::Rejected,
+        Err(CallError::NotSent(reason)) => Outcome::DroppedAtClient(dropped(*reason)),
+        Err(CallError::DeadlineExceeded) => Outcome::DroppedAtClient(DropReason::Expired),
+        Err(CallError::Cancelled) => Outcome::Cancelled,
+        Err(_) => Outcome::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use seawall_control::request::{Rejected, Stage};
+    use seawall_measure::{RecorderConfig, SeriesConfig, Window};
+
+    use super::*;
+
+    /// Books of a run that began just now and lasts an hour.
+    fn books() -> (Books, Instant) {
+        let (start, slo) = (clock::now(), Duration::from_secs(1));
+        let window = Window::after_warm_up(start, Duration::ZERO, Duration::from_secs(1_800));
+        let config = RecorderConfig::new(slo, window).with_classes(["get", "set"]);
+        let mut series = SeriesConfig::new(start, window.end, slo);
+        series.bin = Duration::from_secs(1_800);
+        (Books::new(Recorder::new(config).unwrap(), Series::new(series).unwrap()), start)
+    }
+
+    fn refused() -> CallResult {
+        Err(Rejected::new(Stage::RUN_QUEUE, Duration::ZERO, Duration::ZERO).into())
+    }
+
+    fn failed(code: u16) -> CallResult {
+        Err(CallError::Failed { code, message: "no such method".into() })
+    }
+
+    #[test]
+    fn every_request_ends_exactly_once() {
+        let results: [fn() -> CallResult; 5] = [
+            refused,
+            || failed(2),
+            || Err(CallError::Cancelled),
+            || Err(CallError::DeadlineExceeded),
+            || Err(CallError::NotSent(controller::DropReason::QueueFull)),
+        ];
+        let (books, start) = books();
+        let mut open = Vec::new();
+        for n in 0..60 {
+            books.scheduled(start);
+            let done = books.issue(n % 2, start, start);
+            match results.get(n % 6) {
+                // Places in the books are used again and again.
+                Some(result) => done(result()),
+                None => open.push(done),
+            }
+        }
+        assert_eq!(books.open(), 10);
+        let closed = books.clone().close();
+        assert_eq!(books.open(), 0);
+        let total = closed.recorder.summary().total;
+        assert_eq!(total.offered_count, 60);
+        assert_eq!((total.failed, total.cancelled, total.unanswered), (10, 10, 10));
+        let dropped: u64 = total.client_drops.values().sum();
+        assert_eq!(dropped, 20);
+        assert!((total.server_drop_rate - 10.0 / 40.0).abs() < 1e-9);
+        let offered: f64 = closed.series.bins().map(|bin| bin.offered * 1_800.0).sum();
+        assert!((offered - 60.0).abs() < 1e-6, "the series counts each one, too: {offered}");
+
+        // What comes late changes nothing.
+        open.into_iter().for_each(|done| done(refused()));
+        let total = books.close().recorder.summary().total;
+        assert_eq!((total.offered_count, total.unanswered), (60, 10));
+    }
+
+    #[test]
+    fn the_first_failure_is_kept_in_words() {
+        let (books, start) = books();
+        books.issue(0, start, start)(refused());
+        books.issue(0, start, start)(failed(2));
+        books.issue(0, start, start)(failed(7));
+        assert_eq!(books.close().first_failure.as_deref(), Some("error 2: no such method"));
+    }
+}

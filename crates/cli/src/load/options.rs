@@ -1,0 +1,278 @@
+//! The flags of `seawall load`, and the load that they describe.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Result, anyhow, bail};
+use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueEnum};
+use seawall_control::admission;
+use seawall_control::config::duration;
+use seawall_measure::{KeyValueMix, Process, Schedule, ScheduleError};
+use seawall_rpc::{ClientConfig, ClientTls};
+
+use super::engine::Offer;
+use super::workload::Workload;
+use crate::options::{Settings, Sources, readable, text};
+
+/// Longest run: a day, which nobody means to exceed.
+const LONGEST: Duration = Duration::from_secs(86_400);
+
+const EXAMPLES: &str = "\
+Examples:
+  seawall load 127.0.0.1:7117 --rate 20k --sessions 100 --time 5s
+  seawall load 127.0.0.1:7117 --rate 0s:0.5x,2s:2x --capacity 10k --html load.html
+  seawall load 127.0.0.1:7117 --workload kv --mix usr --rate 50k --json
+  seawall load 127.0.0.1:7117 127.0.0.1:7118 --rate 20k     two replicas
+
+Requests leave on schedule whatever the server answers, and latency counts from the scheduled \
+time. Goodput is successes within the SLO; a refusal is never one. A point that the generator \
+could not offer on time is marked as not valid.";
+
+/// Options of `seawall load`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = EXAMPLES,
+    mut_arg("config", |arg| {
+        arg.help("Parameters of the algorithms' client halves (TOML), as under [server.admission]")
+    }),
+    mut_arg("set", |arg| arg.help("Set one of these parameters, such as client.expiry=1ms")),
+)]
+pub(crate) struct Options {
+    /// The server's address; several replicas share the sessions in turns
+    #[arg(required = true, value_name = "HOST:PORT")]
+    servers: Vec<String>,
+
+    /// What to call
+    #[arg(long, value_enum, default_value = "synthetic")]
+    workload: Kind,
+
+    /// Requests of a kv workload: usr, or GETS/KEYS/VALUES such as
+    /// 0.9/zipf:100000:0.99/uniform:5:1000 [default: usr]
+    #[arg(long, value_name = "MIX")]
+    mix: Option<KeyValueMix>,
+
+    /// Requests per second, or a schedule of rates such as 0s:5k,2s:20k whose times count from the
+    /// begin of the warm-up; with --capacity also 0.5x
+    #[arg(long, value_name = "SCHEDULE", default_value = "1000")]
+    rate: Schedule,
+
+    /// What 1x of the rate means, in requests per second, such as 10k
+    #[arg(long, value_name = "RATE", value_parser = per_second)]
+    capacity: Option<f64>,
+
+    /// How requests are spread in time: poisson, constant, bursts:FACTOR:PERIOD:LENGTH,
+    /// surges:FACTOR:PERIOD:LENGTH
+    #[arg(long, value_name = "PROCESS", default_value = "poisson")]
+    arrivals: Process,
+
+    /// Client sessions, each a connection of its own (1 to 60000)
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    sessions: u32,
+
+    /// How long to measure
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse)]
+    time: Duration,
+
+    /// How long to offer the load before measuring
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
+    warm_up: Duration,
+
+    /// Latency that counts as good [default: what the server says]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    slo: Option<Duration>,
+
+    /// Tell the server that a reply is worthless this long after its scheduled time [default:
+    /// never]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    deadline: Option<Duration>,
+
+    /// Fail unless the servers run this algorithm; clients always use the server's
+    #[arg(long, value_name = "NAME",
+        value_parser = PossibleValuesParser::new(admission::NAMES))]
+    algorithm: Option<String>,
+
+    /// Threads that offer the load, each with its share of the sessions (1 to 256)
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    threads: u32,
+
+    /// Keep all threads of the load on this core (they count from 0)
+    #[arg(long, value_name = "CORE")]
+    pub(super) pin: Option<usize>,
+
+    /// Seed of arrivals and keys
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// A token that proves who the clients are
+    #[arg(long, env = "SEAWALL_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+
+    /// Speak TLS; server certificates must come from these authorities (PEM file)
+    #[arg(long, value_name = "FILE")]
+    tls_authorities: Option<PathBuf>,
+
+    /// The name in the server's certificate
+    #[arg(long, value_name = "NAME", default_value = "localhost", requires = "tls_authorities")]
+    tls_name: String,
+
+    /// The clients' own certificate chain, for mutual TLS (PEM file)
+    #[arg(long, value_name = "FILE", requires_all = ["tls_key", "tls_authorities"])]
+    tls_certificate: Option<PathBuf>,
+
+    /// The key that goes with it (PEM file)
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
+
+    #[command(flatten)]
+    sources: Sources,
+
+    /// Print the result as JSON
+    #[arg(long)]
+    pub(super) json: bool,
+
+    /// Write a page with charts over time here
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// `seawall serve synthetic`
+    Synthetic,
+    /// `seawall serve kv`; all keys are written before the measurement
+    Kv,
+}
+
+impl Options {
+    /// The load.
+    ///
+    /// # Errors
+    ///
+    /// Names the flag that is wrong, and what is allowed.
+    pub(super) fn offer(&self) -> Result<Offer> {
+        self.check()?;
+        let rates = self.rate.rates(self.capacity).map_err(|error| match error {
+            ScheduleError::NoCapacity(_) => anyhow!(
+                "--rate {} is a multiple of the capacity; say with --capacity what 1x is, in \
+                 requests per second",
+                self.rate
+            ),
+            other => anyhow!("--rate {}: {other}", self.rate),
+        })?;
+        let servers: Result<Vec<SocketAddr>> =
+            self.servers.iter().map(|name| resolve(name)).collect();
+        let workload = match self.workload {
+            Kind::Synthetic => Workload::Synthetic,
+            Kind::Kv => Workload::Kv(self.mix.unwrap_or_else(KeyValueMix::usr)),
+        };
+        Ok(Offer {
+            servers: servers?,
+            client: self.client()?,
+            workload,
+            sessions: self.sessions,
+            threads: self.threads,
+            process: self.arrivals,
+            rates,
+            warm_up: self.warm_up,
+            time: self.time,
+            slo: self.slo,
+            deadline: self.deadline,
+            algorithm: self.algorithm.clone(),
+            seed: self.seed,
+        })
+    }
+
+    /// What was asked for, as it is shown on a page.
+    pub(super) fn facts(&self) -> Vec<(&'static str, String)> {
+        let workload = match (self.workload, &self.mix) {
+            (Kind::Synthetic, _) => "synthetic: requests that spend CPU time".into(),
+            (Kind::Kv, mix) => format!("kv: {}", mix.unwrap_or_else(KeyValueMix::usr)),
+        };
+        let capacity = self.capacity.map_or(String::new(), |rate| format!(", 1x is {rate}/s"));
+        let threads = if self.threads == 1 { "thread" } else { "threads" };
+        let mut facts = vec![
+            ("Servers", self.servers.join(", ")),
+            ("Workload", workload),
+            ("Rate", format!("{} requests/s{capacity}, {}", self.rate, self.arrivals)),
+            (
+                "Time",
+                format!(
+                    "{} after a warm-up of {}",
+                    duration::format(self.time),
+                    duration::format(self.warm_up),
+                ),
+            ),
+            ("Generator", format!("{} {threads}, seed {}", self.threads, self.seed)),
+        ];
+        if let Some(deadline) = self.deadline {
+            facts.push(("Deadline", duration::format(deadline)));
+        }
+        facts
+    }
+
+    /// What clap cannot check.
+    fn check(&self) -> Result<()> {
+        if self.mix.is_some() && self.workload != Kind::Kv {
+            bail!("--mix says what a key-value store is asked; add --workload kv");
+        }
+        if self.time.is_zero() {
+            bail!("--time is 0s; allowed: above 0s");
+        }
+        let run = self.time.saturating_add(self.warm_up);
+        if run > LONGEST {
+            let (run, longest) = (duration::format(run), duration::format(LONGEST));
+            bail!("--warm-up and --time are {run} together; allowed: up to {longest}");
+        }
+        if self.slo.is_some_and(|slo| slo.is_zero()) {
+            bail!("--slo is 0s; allowed: above 0s");
+        }
+        if self.threads > 1 && self.arrivals == Process::Constant {
+            bail!("--arrivals constant needs --threads 1: those of several threads would coincide");
+        }
+        let files = [&self.tls_authorities, &self.tls_certificate, &self.tls_key];
+        let flags = ["--tls-authorities", "--tls-certificate", "--tls-key"];
+        for (flag, file) in flags.iter().zip(files) {
+            file.as_deref().map_or(Ok(()), |file| readable(flag, file))?;
+        }
+        Ok(())
+    }
+
+    fn client(&self) -> Result<ClientConfig> {
+        let flags = [("algorithm", text(self.algorithm.as_ref()))];
+        let admission: admission::Config = self.sources.read(&Settings::default(), &flags)?;
+        admission.build()?;
+        let tls = self.tls_authorities.as_ref().map(|authorities| ClientTls {
+            authorities: authorities.clone(),
+            identity: self.tls_certificate.clone().zip(self.tls_key.clone()),
+            server_name: self.tls_name.clone(),
+        });
+        Ok(ClientConfig {
+            name: "seawall load".into(),
+            token: self.token.clone().map(Into::into),
+            tls,
+            admission,
+            ..ClientConfig::default()
+        })
+    }
+}
+
+fn resolve(name: &str) -> Result<SocketAddr> {
+    let found = name.to_socket_addrs().map(|mut addresses| addresses.next());
+    match found {
+        Ok(Some(address)) => Ok(address),
+        Ok(None) => bail!("{name} resolves to no address"),
+        Err(error) => bail!(
+            "cannot find the server {name} ({error}); write HOST:PORT, such as 127.0.0.1:7117"
+        ),
+    }
+}
+
+/// Reads a rate such as `10k`.
+fn per_second(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seawall_measure::Load::PerSecond(rate)) if rate > 0.0 => Ok(rate),
+        _ => Err("write requests per second, such as 850 or 10k; allowed: above 0 to 1000M".into()),
+    }
+}

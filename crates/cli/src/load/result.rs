@@ -1,0 +1,204 @@
+//! What came of a load: as text, as JSON, and as what a page shows.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use seawall_measure::{Figures, Stability, Summary};
+use serde::Serialize;
+
+use super::engine::{Offer, Run};
+use super::options::Options;
+use crate::report::run::{Report, Settled, Shift};
+use crate::report::{format, grid};
+
+/// The result as a machine reads it.
+#[derive(Serialize)]
+struct Json<'a> {
+    algorithm: &'a str,
+    sessions: u32,
+    #[serde(flatten)]
+    summary: &'a Summary,
+}
+
+/// The summary as JSON, with what ran.
+pub(super) fn json(run: &Run) -> Result<String> {
+    let Run { algorithm, sessions, summary, .. } = run;
+    Ok(serde_json::to_string_pretty(&Json { algorithm, sessions: *sessions, summary })?)
+}
+
+const HEAD: [&str; 9] =
+    ["class", "offered/s", "goodput/s", "served/s", "p50", "p99", "p99.9", "dropped", "refused"];
+
+/// The result for people. Ends with a line break.
+pub(super) fn table(run: &Run) -> String {
+    let Run { algorithm, sessions, summary, .. } = run;
+    let classes = summary.classes.iter().map(|class| row(&class.name, &class.figures));
+    let mut groups = vec![classes.collect()];
+    if summary.classes.len() != 1 {
+        groups.push(vec![row("all", &summary.total)]);
+    }
+    format!(
+        "{}\n{algorithm}, {sessions} sessions, SLO {}; generator late by {} (p99); \
+         {} unanswered, {} failed\n\
+         dropped: by the clients, unsent; refused: by the servers, of what was sent\n",
+        grid::render(HEAD, &groups),
+        format::delay(summary.slo_us),
+        format::delay_or_nothing(summary.lateness_p99_us),
+        summary.total.unanswered,
+        summary.total.failed,
+    )
+}
+
+fn row(name: &str, figures: &Figures) -> [String; HEAD.len()] {
+    [
+        name.to_owned(),
+        format::rate(figures.offered),
+        format::rate(figures.goodput),
+        format::rate(figures.throughput),
+        format::delay_or_nothing(figures.p50_us),
+        format::delay_or_nothing(figures.p99_us),
+        format::delay_or_nothing(figures.p999_us),
+        format::percent(figures.client_drop_rate),
+        format::percent(figures.server_drop_rate),
+    ]
+}
+
+/// What the reader of the numbers must know before believing them.
+pub(super) fn warnings(run: &Run) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if !run.summary.valid {
+        let reason = run.summary.invalid_reason.as_deref().unwrap_or("no reason is known");
+        warnings.push(format!("this point is not valid: {reason}"));
+    }
+    if let Some(failure) = &run.first_failure {
+        warnings.push(format!("requests failed, the first one with: {failure}"));
+    }
+    warnings
+}
+
+/// The run as a page shows it.
+pub(super) fn report(options: &Options, offer: &Offer, run: &Run) -> Report {
+    let series = run.series.config();
+    Report {
+        algorithm: run.algorithm.clone(),
+        sessions: run.sessions,
+        slo_chosen: offer.slo.is_some(),
+        facts: options.facts(),
+        warnings: warnings(run),
+        summary: run.summary.clone(),
+        bins: run.series.bins().collect(),
+        bin_s: series.bin.as_secs_f64(),
+        measured_from_s: offer.warm_up.as_secs_f64(),
+        shifts: shifts(offer, run),
+    }
+}
+
+/// The changes of the rate during the run.
+fn shifts(offer: &Offer, run: &Run) -> Vec<Shift> {
+    let length = offer.warm_up + offer.time;
+    let times: Vec<Duration> = offer.rates.shifts().take_while(|&at| at < length).collect();
+    let shift = |(index, &at): (usize, &Duration)| {
+        let until = times.get(index + 1).copied().unwrap_or(length);
+        Shift {
+            at_s: at.as_secs_f64(),
+            from: offer.rates.at(at.saturating_sub(Duration::from_nanos(1))),
+            to: offer.rates.at(at),
+            settled: settled(run, at, until),
+        }
+    };
+    times.iter().enumerate().map(shift).collect()
+}
+
+/// How the service took a shift, judged up to the next one.
+fn settled(run: &Run, at: Duration, until: Duration) -> Settled {
+    let rule = Stability::default();
+    let start = run.series.config().start;
+    match run.series.stable_between(start + at, start + until, &rule) {
+        Some(after) => Settled::After(after.as_secs_f64() * 1e3),
+        None if until - at < rule.hold => Settled::Unknown,
+        None => Settled::Never,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seawall_control::Instant;
+    use seawall_measure::{
+        Outcome, Recorder, RecorderConfig, Schedule, Series, SeriesConfig, Window,
+    };
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// A run of two seconds in which 100 requests complete in time in each bin of 20 ms, except
+    /// between 1,000 and 1,300 ms.
+    fn run() -> Run {
+        let (start, slo) = (Instant::from_micros(7), MS);
+        let window = Window::after_warm_up(start, Duration::ZERO, 2_000 * MS);
+        let mut recorder = Recorder::new(RecorderConfig::new(slo, window)).unwrap();
+        let mut series = Series::new(SeriesConfig::new(start, window.end, slo)).unwrap();
+        for request in 0..10_000 {
+            let at = start + request * MS / 5;
+            let slow = (5_000..6_500).contains(&request);
+            let done = at + if slow { 2 * MS } else { MS / 2 };
+            recorder.record(0, at, done, Outcome::Success);
+            series.record(at, done, Outcome::Success);
+        }
+        Run {
+            summary: recorder.summary(),
+            series,
+            algorithm: "breakwater".into(),
+            sessions: 3,
+            first_failure: Some("error 12: no such method".into()),
+        }
+    }
+
+    #[test]
+    fn shifts_are_judged_up_to_the_next_one() {
+        let run = run();
+        let judged = |from: u32, until: u32| settled(&run, from * MS, until * MS);
+        let Settled::After(ms) = judged(1_000, 2_000) else { panic!("it settles in 300 ms") };
+        assert!((300.0..=320.0).contains(&ms), "{ms}");
+        assert_eq!(judged(500, 1_500), Settled::After(0.0));
+        assert_eq!(judged(1_000, 1_600), Settled::Never);
+        assert_eq!(judged(500, 900), Settled::Unknown);
+    }
+
+    #[test]
+    fn the_last_rate_before_a_shift_is_told() {
+        let schedule: Schedule = "0s:5k,500ms:2k,1s:8k,9s:1k".parse().unwrap();
+        let offer = Offer {
+            servers: Vec::new(),
+            client: seawall_rpc::ClientConfig::default(),
+            workload: crate::load::workload::Workload::Synthetic,
+            sessions: 3,
+            threads: 1,
+            process: seawall_measure::Process::Poisson,
+            rates: schedule.rates(None).unwrap(),
+            warm_up: 500 * MS,
+            time: 1_500 * MS,
+            slo: None,
+            deadline: None,
+            algorithm: None,
+            seed: 1,
+        };
+        let shifts = shifts(&offer, &run());
+        let rates: Vec<(f64, f64)> = shifts.iter().map(|shift| (shift.from, shift.to)).collect();
+        assert_eq!(rates, [(5e3, 2e3), (2e3, 8e3)], "the last one comes after the run");
+    }
+
+    #[test]
+    fn json_has_what_ran_beside_the_summary() {
+        let json: serde_json::Value = serde_json::from_str(&json(&run()).unwrap()).unwrap();
+        assert_eq!(json["algorithm"], "breakwater");
+        assert_eq!(json["sessions"], 3);
+        assert_eq!(json["offered_count"], 10_000);
+        assert_eq!(json["classes"][0]["name"], "all");
+    }
+
+    #[test]
+    fn failures_are_told() {
+        let warnings = warnings(&run());
+        assert_eq!(warnings, ["requests failed, the first one with: error 12: no such method"]);
+    }
+}

@@ -1,0 +1,54 @@
+//! Columns of plain text.
+
+use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
+
+/// A line below the head and no other.
+const STYLE: TableStyle =
+    TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+
+/// Space behind a column, besides the one of the junction.
+const GAP: u16 = 1;
+
+/// Rows below a head, in groups with an empty line between them. The first column begins at the
+/// left; the others, which are numbers, end at the right. No line has spaces at its end, and the
+/// last one no line break.
+pub(crate) fn render<const N: usize>(head: [&str; N], groups: &[Vec<[String; N]>]) -> String {
+    let mut table = Table::new();
+    table.load_style(STYLE).set_header(cells(head.map(str::to_owned)));
+    for (index, group) in groups.iter().enumerate() {
+        if index > 0 {
+            table.add_row([""]);
+        }
+        for row in group {
+            table.add_row(cells(row.clone()));
+        }
+    }
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, if index + 1 < N { GAP } else { 0 }));
+    }
+    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    lines.join("\n")
+}
+
+fn cells<const N: usize>(texts: [String; N]) -> impl Iterator<Item = Cell> {
+    texts.into_iter().enumerate().map(|(index, text)| {
+        let side = if index == 0 { CellAlignment::Left } else { CellAlignment::Right };
+        Cell::new(text).set_alignment(side)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_end_at_the_right() {
+        let row = |name: &str, number: &str| [name.to_owned(), number.to_owned()];
+        let groups = [vec![row("one", "1"), row("eleven", "11")], vec![row("all", "12")]];
+        let text = render(["name", "count"], &groups);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "name    count");
+        assert!(lines[1].chars().all(|c| c == '─') && !lines[1].is_empty());
+        assert_eq!(lines[2..], ["one         1", "eleven     11", "", "all        12"]);
+    }
+}

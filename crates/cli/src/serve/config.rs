@@ -1,0 +1,94 @@
+//! The configuration file of `seawall serve`.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use seawall_control::config::duration;
+use seawall_kv::server::KvConfig;
+use seawall_rpc::ServerConfig;
+use serde::{Deserialize, Serialize};
+
+use super::synthetic;
+use crate::options::readable;
+
+/// Everything that can be set, for all services: one file serves them all.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Config {
+    /// The server, whatever it serves.
+    pub(super) server: ServerConfig,
+    /// `seawall serve synthetic`.
+    pub(super) synthetic: synthetic::Config,
+    /// `seawall serve kv`.
+    pub(super) kv: Kv,
+    /// The metrics endpoint.
+    pub(super) metrics: Metrics,
+}
+
+/// A key-value server, without what all servers have.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Kv {
+    /// Memory, hash table and item limits.
+    pub(super) store: seawall_kv::Config,
+    /// Where to listen for memcached's text protocol; nowhere by default.
+    pub(super) memcached: Option<SocketAddr>,
+    /// Commands that one memcached connection may have unanswered.
+    pub(super) pipeline: u32,
+    /// Within how long the memory of an expired item becomes free although nobody looks at it.
+    #[serde(with = "duration")]
+    pub(super) sweep_period: Duration,
+}
+
+impl Default for Kv {
+    fn default() -> Self {
+        let KvConfig { store, memcached, pipeline, sweep_period, .. } = KvConfig::default();
+        Self { store, memcached, pipeline, sweep_period }
+    }
+}
+
+/// The metrics endpoint.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Metrics {
+    /// Where to serve Prometheus metrics; nowhere by default.
+    pub(super) listen: Option<SocketAddr>,
+}
+
+impl Config {
+    /// The key-value server that this describes.
+    pub(super) fn kv(&self) -> KvConfig {
+        let Kv { store, memcached, pipeline, sweep_period } = self.kv.clone();
+        KvConfig { store, server: self.server.clone(), memcached, pipeline, sweep_period }
+    }
+
+    /// Checks all ranges, also those of services that will not run: a file that is wrong anywhere
+    /// is better refused today.
+    ///
+    /// # Errors
+    ///
+    /// Names the first field that is out of range, and what is allowed.
+    pub(super) fn validate(&self) -> Result<()> {
+        // Each part names its own fields, so each is asked apart, to tell where they are.
+        let server = &self.server;
+        server.admission.build().map_err(|error| anyhow!("server.admission.{error}"))?;
+        server.validate().map_err(|error| anyhow!("server.{error}"))?;
+        self.kv.store.validate().map_err(|error| anyhow!("in kv.store: {error}"))?;
+        self.kv().validate().map_err(|error| anyhow!("kv.{error}"))
+    }
+
+    /// Checks that the files which it names can be read.
+    ///
+    /// # Errors
+    ///
+    /// Names the field and the file.
+    pub(super) fn check_files(&self) -> Result<()> {
+        let Some(tls) = &self.server.tls else { return Ok(()) };
+        readable("server.tls.certificate", &tls.certificate)?;
+        readable("server.tls.key", &tls.key)?;
+        tls.client_authorities
+            .as_ref()
+            .map_or(Ok(()), |file| readable("server.tls.client_authorities", file))
+    }
+}

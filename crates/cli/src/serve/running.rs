@@ -1,0 +1,67 @@
+//! A running service of either kind.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::Result;
+use seawall_kv::server::KvServer;
+use seawall_rpc::{Server, Stats};
+use serde::{Deserialize, Serialize};
+
+use super::config::Config;
+use super::{Service, synthetic};
+
+/// What a server says on standard output once it is ready, as one line of JSON.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Ready {
+    /// Where it listens for the native protocol.
+    pub(crate) address: SocketAddr,
+    /// Where it listens for memcached's protocol.
+    pub(crate) memcached: Option<SocketAddr>,
+}
+
+pub(super) enum Running {
+    Synthetic(Server),
+    Kv(KvServer),
+}
+
+impl Running {
+    /// Starts `service`.
+    ///
+    /// # Errors
+    ///
+    /// Names what is wrong with the configuration, the certificates or an address.
+    pub(super) fn start(service: &Service, config: &Config) -> Result<Self> {
+        Ok(match service {
+            Service::Synthetic { .. } => {
+                let router = synthetic::router(&config.synthetic);
+                Self::Synthetic(Server::start(config.server.clone(), router)?)
+            }
+            Service::Kv { .. } => Self::Kv(KvServer::start(config.kv())?),
+        })
+    }
+
+    pub(super) fn ready(&self) -> Ready {
+        match self {
+            Self::Synthetic(server) => Ready { address: server.address(), memcached: None },
+            Self::Kv(server) => {
+                Ready { address: server.address(), memcached: server.memcached_address() }
+            }
+        }
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        match self {
+            Self::Synthetic(server) => server.stats(),
+            Self::Kv(server) => server.stats(),
+        }
+    }
+
+    /// Stops; what was accepted has up to `grace` to be answered.
+    pub(super) fn shutdown(self, grace: Duration) {
+        match self {
+            Self::Synthetic(server) => server.shutdown(grace),
+            Self::Kv(server) => server.shutdown(grace),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Waiting until the server is told to stop.
+
+use std::future::pending;
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+
+/// What ends a server: SIGTERM, SIGINT (Ctrl-C), or the end of standard input.
+pub(super) struct Stop {
+    runtime: Runtime,
+    terminate: Signal,
+    interrupt: Signal,
+    stdin: Option<oneshot::Receiver<()>>,
+}
+
+impl Stop {
+    /// From now on, signals are noticed rather than deadly: call it before anybody is told that the
+    /// server is ready.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not let this process handle signals.
+    pub(super) fn listen(until_stdin_ends: bool) -> Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let entered = runtime.enter();
+        let terminate = signal(SignalKind::terminate()).context("cannot handle SIGTERM")?;
+        let interrupt = signal(SignalKind::interrupt()).context("cannot handle Ctrl-C")?;
+        drop(entered);
+        let stdin = until_stdin_ends.then(stdin_end);
+        Ok(Self { runtime, terminate, interrupt, stdin })
+    }
+
+    /// Waits, and calls `tick` once in each `period`, the first time at once.
+    pub(super) fn wait(self, period: Duration, mut tick: impl FnMut()) {
+        let Self { runtime, mut terminate, mut interrupt, stdin } = self;
+        runtime.block_on(async {
+            let stdin = async {
+                match stdin {
+                    Some(end) => _ = end.await,
+                    None => pending().await,
+                }
+            };
+            tokio::pin!(stdin);
+            let mut ticks = tokio::time::interval(period);
+            loop {
+                let cause = tokio::select! {
+                    _ = terminate.recv() => "SIGTERM",
+                    _ = interrupt.recv() => "SIGINT",
+                    () = &mut stdin => "the end of standard input",
+                    _ = ticks.tick() => {
+                        tick();
+                        continue;
+                    }
+                };
+                tracing::info!(cause, "stopping");
+                return;
+            }
+        });
+    }
+}
+
+/// Told when standard input ends, or cannot be read. The thread that waits for it is never joined.
+fn stdin_end() -> oneshot::Receiver<()> {
+    let (tell, end) = oneshot::channel();
+    thread::spawn(move || {
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        let _ = tell.send(());
+    });
+    end
+}

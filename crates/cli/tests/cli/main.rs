@@ -1,0 +1,11 @@
+//! The `seawall` command, as its users meet it: real processes, their output and their exit codes.
+
+mod config;
+mod demo;
+mod errors;
+mod help;
+mod load;
+mod metrics;
+mod pages;
+mod serve;
+mod support;
