@@ -262,7 +262,7 @@ fn outbox(criterion: &mut Criterion) {
     let config = client::Config::default();
     for name in admission::NAMES {
         let algorithm = admission::Config::named(name).build().expect("the defaults are valid");
-        let mut outbox: Outbox<usize> = Outbox::new(algorithm.client(init()), &config, init().slo);
+        let mut outbox: Outbox<usize> = Outbox::new(algorithm.client(init()), &config, init());
         let (mut now, mut seq) = (Instant::ORIGIN, 0);
         outbox.on_push(now, Feedback::Window { size: 64, seq });
         group.bench_function(name, |bencher| {

@@ -7,7 +7,9 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{ConfigError, duration};
-use crate::controller::{ClientController, Demand, Departure, DropReason, Feedback, Response};
+use crate::controller::{
+    ClientController, Demand, Departure, DropReason, Feedback, Init, Response,
+};
 use crate::lanes::Lanes;
 use crate::metrics::Metrics;
 use crate::time::Instant;
@@ -56,7 +58,7 @@ pub struct Request<T> {
     pub item: T,
     /// What the controller is told about it; `outstanding` is filled in by the outbox.
     pub demand: Demand,
-    /// Later than this it is not worth sending.
+    /// A reply after this is worthless: a request that has not left a round trip before it never will.
     pub deadline: Instant,
 }
 
@@ -84,6 +86,7 @@ pub struct Outbox<T> {
     pending: Lanes<Request<T>>,
     pending_max: usize,
     expiry: Duration,
+    rtt: Duration,
     outstanding: u32,
     dropped: VecDeque<(T, DropReason)>,
     /// When the controller wants to be asked again about the head of the queue.
@@ -92,12 +95,13 @@ pub struct Outbox<T> {
 
 impl<T> Outbox<T> {
     /// An empty outbox whose requests are let go by `controller`.
-    pub fn new(controller: Box<dyn ClientController>, config: &Config, slo: Duration) -> Self {
+    pub fn new(controller: Box<dyn ClientController>, config: &Config, init: Init) -> Self {
         Self {
             controller,
             pending: Lanes::default(),
             pending_max: config.pending_max as usize,
-            expiry: config.expiry(slo),
+            expiry: config.expiry(init.slo),
+            rtt: init.rtt,
             outstanding: 0,
             dropped: VecDeque::new(),
             retry_at: None,
@@ -212,7 +216,7 @@ impl<T> Outbox<T> {
     /// would leave.
     fn expire(&mut self, now: Instant) {
         while let Some((since, request)) = self.pending.peek_oldest_ordinary() {
-            if now.since(*since) < self.expiry && now < request.deadline {
+            if now.since(*since) < self.expiry && now + self.rtt < request.deadline {
                 break;
             }
             let expired = self.pending.pop_oldest_ordinary();
@@ -232,7 +236,8 @@ mod tests {
 
     fn outbox(pending_max: u32) -> Outbox<u32> {
         let config = Config { pending_max, expiry: None };
-        Outbox::new(Box::new(Credit::default()), &config, SLO)
+        let init = Init { slo: SLO, ..Init::new(Instant::ORIGIN, 0) };
+        Outbox::new(Box::new(Credit::default()), &config, init)
     }
 
     fn request(item: u32) -> Request<u32> {
@@ -285,5 +290,16 @@ mod tests {
         outbox.submit(now, request(1));
         outbox.submit(now, privileged);
         assert_eq!(sent(&mut outbox, now), [(9, 1)]);
+    }
+
+    #[test]
+    fn what_cannot_be_answered_in_time_does_not_leave() {
+        let mut outbox = outbox(8); // a round trip takes 100 µs
+        let due =
+            |item, deadline| Request { deadline: Instant::from_micros(deadline), ..request(item) };
+        outbox.submit(Instant::ORIGIN, due(1, 100));
+        outbox.submit(Instant::ORIGIN, due(2, 101));
+        assert_eq!(sent(&mut outbox, Instant::ORIGIN), [(2, 0)]);
+        assert_eq!(outbox.poll_dropped(), Some((1, DropReason::Expired)));
     }
 }

@@ -133,7 +133,7 @@ impl World {
         let client = self.clients.len();
         let controller = self.algorithm.clone().client(self.init);
         let config = client::Config::default();
-        self.clients.push(Some(Outbox::new(controller, &config, self.init.slo)));
+        self.clients.push(Some(Outbox::new(controller, &config, self.init)));
         self.server.on_session(self.now, session(client), SessionEvent::Opened(identity));
         client
     }

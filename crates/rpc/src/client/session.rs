@@ -91,7 +91,7 @@ impl Session {
         let algorithm = config.algorithm(&settings)?;
         let mut init = controller::Init::new(clock::now(), clock::realtime_ns());
         (init.slo, init.rtt) = (settings.slo, config.rtt);
-        let outbox = Outbox::new(algorithm.client(init), &config.admission.client, settings.slo);
+        let outbox = Outbox::new(algorithm.client(init), &config.admission.client, init);
         let state = State {
             outbox,
             calls: Slab::new(),
