@@ -1,5 +1,5 @@
-//! The codec with a bug: an extension block may be one byte longer than what is left of the body, if
-//! the call is a retry.
+//! The codec with a bug: an extension block may be one byte longer than what is left of the body,
+//! if the call is a retry.
 
 use seawall_control::wire::{DecodeError, HEADER_LEN, Layout, Request};
 

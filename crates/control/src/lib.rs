@@ -18,7 +18,9 @@
 //! # Example
 //!
 //! ```
-//! use seawall_control::controller::{Arrival, Completion, Init, Outcome, SessionEvent, SessionId, Verdict};
+//! use seawall_control::controller::{
+//!     Arrival, Completion, Init, Outcome, SessionEvent, SessionId, Verdict,
+//! };
 //! use seawall_control::{Instant, admission};
 //!
 //! let algorithm = admission::Config::default().build()?; // Breakwater

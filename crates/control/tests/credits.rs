@@ -28,7 +28,11 @@ fn run(seed: u64, cores: u32, window_max: u32, ops: Vec<Op>) -> Model {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, max_shrink_iters: 20_000, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 400,
+        max_shrink_iters: 20_000,
+        ..Default::default()
+    })]
 
     #[test]
     fn conserved_under_any_history(
@@ -45,7 +49,10 @@ proptest! {
         seed: u64,
         cores in 1u32..4,
         // A lost message would be a cut connection: TCP loses nothing else.
-        ops in prop::collection::vec(op().prop_filter("loses", |op| !matches!(op, Op::LosePush(_))), 0..300),
+        ops in prop::collection::vec(
+            op().prop_filter("loses", |op| !matches!(op, Op::LosePush(_))),
+            0..300,
+        ),
     ) {
         run(seed, cores, 64, ops).settle();
     }

@@ -183,6 +183,12 @@ mod tests {
     }
 
     #[test]
+    fn the_readme_has_the_table() {
+        let readme = include_str!("../../../README.md");
+        assert!(readme.contains(&markdown()), "put this into README.md:\n{}", markdown());
+    }
+
+    #[test]
     fn the_table_has_a_row_for_each_metric() {
         assert_eq!(markdown().lines().count(), ALL.len() + 2);
         assert!(markdown().contains("| `seawall_refusals_total` | counter | count | stage | "));

@@ -58,7 +58,8 @@ pub struct Request<T> {
     pub item: T,
     /// What the controller is told about it; `outstanding` is filled in by the outbox.
     pub demand: Demand,
-    /// A reply after this is worthless: a request that has not left a round trip before it never will.
+    /// A reply after this is worthless: a request that has not left a round trip before it never
+    /// will.
     pub deadline: Instant,
 }
 

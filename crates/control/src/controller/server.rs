@@ -23,8 +23,8 @@ pub trait ServerController: fmt::Debug + Send {
     /// A request was read: admit it, or refuse it before it costs anything more.
     fn on_arrival(&mut self, now: Instant, arrival: &Arrival) -> Verdict;
 
-    /// True if [`on_dequeue`](Self::on_dequeue) does anything: whether the caller has to ask at all.
-    /// Constant over a controller's life.
+    /// True if [`on_dequeue`](Self::on_dequeue) does anything: whether the caller has to ask at
+    /// all. Constant over a controller's life.
     fn judges_dequeues(&self) -> bool {
         false
     }

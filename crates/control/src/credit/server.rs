@@ -104,8 +104,8 @@ impl<P: PoolPolicy> Server<P> {
         }
     }
 
-    /// What an honest client of `session` may have outstanding: the largest window that it was told and
-    /// has not acknowledged as superseded. For checkers.
+    /// What an honest client of `session` may have outstanding: the largest window that it was told
+    /// and has not acknowledged as superseded. For checkers.
     pub fn allowed(&self, session: SessionId) -> u32 {
         self.sessions.peek_id(session).map_or(0, Session::allowed)
     }
@@ -184,7 +184,8 @@ impl<P: PoolPolicy> Server<P> {
         let allowed = i64::from(session.log.allowed());
         let available = pool - issued;
         // Equation 4. Deviation: the session's own unused credits count as available. Of a thousand
-        // sessions it makes no difference, and a single one would halve its window at every other reply.
+        // sessions it makes no difference, and a single one would halve its window at every other
+        // reply.
         let unused = (held - pending).max(0);
         let overcommit = ((available + unused) / sessions).max(1);
         let wanted = pending + i64::from(session.demand) + overcommit;
@@ -326,8 +327,9 @@ impl<P: PoolPolicy> Server<P> {
         Feedback::Window { size: window, seq: session.log.tell(window) }
     }
 
-    /// True when guests hold more than their share of a pool that is used up, and that its policy makes
-    /// smaller. A pool that still grows says nothing: it starts small, whatever the server could do.
+    /// True when guests hold more than their share of a pool that is used up, and that its policy
+    /// makes smaller. A pool that still grows says nothing: it starts small, whatever the
+    /// server could do.
     fn guests_exceed_their_share(&self) -> bool {
         let share = (f64::from(self.pool) * self.config.guest_share) as u32;
         self.shrinking && self.issued > self.pool && self.guests > share.max(self.cores)

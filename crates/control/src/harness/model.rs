@@ -366,8 +366,8 @@ impl Model {
         }
     }
 
-    /// No grant raises what is issued above pool + sessions. A window that the client could still be
-    /// using anyway is no grant: the server only takes note of what it has in it.
+    /// No grant raises what is issued above pool + sessions. A window that the client could still
+    /// be using anyway is no grant: the server only takes note of what it has in it.
     fn check_grant(&self, size: u32, (issued, allowed): (u32, u32)) {
         let audit = self.server.audit();
         if size > allowed && audit.issued > issued {

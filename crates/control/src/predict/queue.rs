@@ -41,8 +41,8 @@ impl RunQueue {
         }
     }
 
-    /// A request was served: it kept a worker for `worked`, and took `service` from its start to its
-    /// end, which is longer if it had to wait for something in between.
+    /// A request was served: it kept a worker for `worked`, and took `service` from its start to
+    /// its end, which is longer if it had to wait for something in between.
     pub fn on_served(&mut self, worked: Duration, service: Duration) {
         self.mean.observe(nanos(worked) as f64);
         self.recent.observe(nanos(service));
@@ -60,7 +60,8 @@ impl RunQueue {
         age.max(Duration::from_nanos(ahead as u64))
     }
 
-    /// Service time, start to end, that 99 % of the newest requests did not exceed; zero before the first.
+    /// Service time, start to end, that 99 % of the newest requests did not exceed; zero before the
+    /// first.
     pub fn service_p99(&self) -> Duration {
         self.tail
     }

@@ -26,8 +26,8 @@ pub struct Stability {
     pub hold: Duration,
     /// Least goodput of a bin over the final mean, by default 0.9.
     pub goodput_share: f64,
-    /// Completions that are judged together at least, by default 2,000: then chance moves goodput by
-    /// some percent and not by a tenth.
+    /// Completions that are judged together at least, by default 2,000: then chance moves goodput
+    /// by some percent and not by a tenth.
     pub sample: u64,
     /// Which part of the time from the shift to the end gives the final mean, by default the last
     /// quarter: long enough to average, and late enough that a slow service has settled. Above 0
@@ -207,7 +207,8 @@ mod tests {
             _ => (107, 0),
         });
         assert_eq!(stable_after(&noisy, at(0)), None);
-        // Twenty bins hold 2,000; the first group without a collapsed bin too many begins at 320 ms.
+        // Twenty bins hold 2,000; the first group without a collapsed bin too many begins at 320
+        // ms.
         let settled = noisy.stable_after(at(0)).unwrap();
         assert!((ms(300)..=ms(400)).contains(&Some(settled)), "{settled:?}");
         let dead = series(|n| if n == 50 { (0, 0) } else { (110, 0) });

@@ -101,7 +101,8 @@ impl Guests {
             return Err(tcp);
         };
         if let Err(error) = keep_alive(&tcp) {
-            tracing::debug!(%error, "the connection was gone before it began"); // the first read says so
+            // The first read says so, too.
+            tracing::debug!(%error, "the connection was gone before it began");
         }
         guest.stream = Some(Stream::plain(tcp, self.shared.config.receive_timestamps));
         Ok(guest)
