@@ -23,6 +23,10 @@ impl<P: PoolPolicy> Server<P> {
     pub(crate) fn audit(&self) -> Audit {
         self.0.audit()
     }
+
+    pub(crate) fn allowed(&self, session: SessionId) -> u32 {
+        self.0.allowed(session)
+    }
 }
 
 impl<P: PoolPolicy> ServerController for Server<P> {
