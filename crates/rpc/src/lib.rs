@@ -51,8 +51,8 @@ pub use client::{
 };
 pub use secret::Secret;
 pub use server::{
-    Budget, Context, Guest, GuestReply, Guests, Limits, Router, Server, ServerConfig, StartError,
-    Stats, Threads, TlsConfig,
+    Budget, Context, Guest, GuestListener, GuestReply, Guests, Limits, Router, Server,
+    ServerConfig, StartError, Stats, Threads, TlsConfig,
 };
 pub use status::Status;
 pub use tls::{ClientTls, TlsError};

@@ -41,7 +41,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_control::config::ConfigError;
-use seawall_rpc::{Guests, Server, Stats};
+use seawall_rpc::{GuestListener, Guests, Server, Stats};
 use thiserror::Error;
 
 pub use config::KvConfig;
@@ -54,7 +54,7 @@ use crate::store::{self, Store};
 pub struct KvServer {
     server: Server,
     store: Arc<Store>,
-    memcached: Option<memcached::Listener>,
+    memcached: Option<GuestListener>,
 }
 
 /// Why a server did not start.
@@ -94,7 +94,7 @@ impl KvServer {
         let guests = server.guests();
         guests.reactors()[0].spawn(sweep::sweep(store.clone(), config.sweep_period));
         let listen = |address| {
-            memcached::Listener::start(address, guests, shared)
+            memcached::listen(address, &guests, shared)
                 .map_err(|source| StartError::Listen { address, source })
         };
         let memcached = config.memcached.map(listen).transpose()?;
@@ -112,7 +112,7 @@ impl KvServer {
 
     /// Where it listens for memcached's clients, if it does.
     pub fn memcached_address(&self) -> Option<SocketAddr> {
-        self.memcached.as_ref().map(memcached::Listener::address)
+        self.memcached.as_ref().map(GuestListener::address)
     }
 
     /// What happened so far, at both listeners together.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use seawall_measure::{Load, Schedule};
+use seawall_measure::{Load, Schedule, Stability};
 
 use super::measure::Bench;
 use crate::load::engine::Run;
@@ -39,7 +39,7 @@ pub(super) fn measure(bench: &Bench<'_>, progress: &Progress) -> Result<Spike> {
         .map(|bin| bin.goodput)
         .collect();
     Ok(Spike {
-        stable_after_ms: stable_after_ms(controlled, shift),
+        stable_after_ms: stable_after_ms(controlled, shift, Stability::default()),
         from_load: FROM,
         to_load: TO,
         at_s,
@@ -61,12 +61,14 @@ fn over_time(control: &str, run: &Run, shift: Duration) -> SpikeRun {
     });
     SpikeRun {
         control: control.to_owned(),
-        stable_after_ms: stable_after_ms(run, shift),
+        stable_after_ms: stable_after_ms(run, shift, Stability::default()),
+        stable_bin_by_bin_ms: stable_after_ms(run, shift, Stability::default().bin_by_bin()),
         series: bins.collect(),
     }
 }
 
-fn stable_after_ms(run: &Run, shift: Duration) -> Option<f64> {
-    let start = run.series.config().start;
-    run.series.stable_after(start + shift).map(|after| after.as_secs_f64() * 1e3)
+fn stable_after_ms(run: &Run, shift: Duration, rule: Stability) -> Option<f64> {
+    let config = run.series.config();
+    let settled = run.series.stable_between(config.start + shift, config.end, &rule);
+    settled.map(|after| after.as_secs_f64() * 1e3)
 }

@@ -120,6 +120,9 @@ pub(crate) struct SpikeRun {
     pub(crate) control: String,
     /// How long after the rise this run was stable, in milliseconds; `None` if it never was.
     pub(crate) stable_after_ms: Option<f64>,
+    /// The same with every bin judged by itself, however few requests complete in it.
+    #[serde(default)]
+    pub(crate) stable_bin_by_bin_ms: Option<f64>,
     /// The run in bins of 20 ms, in order of time.
     pub(crate) series: Vec<Bin>,
 }
@@ -267,7 +270,7 @@ mod tests {
         let run = &spike["runs"][0];
         let mut found = keys(run);
         found.sort_unstable();
-        assert_eq!(found, sorted(["control", "stable_after_ms", "series"]));
+        assert_eq!(found, sorted(["control", "stable_after_ms", "stable_bin_by_bin_ms", "series"]));
         let mut found = keys(&run["series"][0]);
         found.sort_unstable();
         let expected = sorted(["t_s", "offered", "goodput", "throughput", "drops", "p99_us"]);

@@ -195,9 +195,15 @@ fn spike() -> Spike {
             SpikeRun {
                 control: "breakwater".into(),
                 stable_after_ms: Some(120.0),
+                stable_bin_by_bin_ms: Some(180.0),
                 series: bins(true),
             },
-            SpikeRun { control: NO_CONTROL.into(), stable_after_ms: None, series: bins(false) },
+            SpikeRun {
+                control: NO_CONTROL.into(),
+                stable_after_ms: None,
+                stable_bin_by_bin_ms: None,
+                series: bins(false),
+            },
         ],
     }
 }

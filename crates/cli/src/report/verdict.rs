@@ -1,6 +1,6 @@
 //! What the points say, in sentences with numbers; page and terminal tell the same.
 
-use super::data::{NO_CONTROL, Point, ServiceReport, Spike};
+use super::data::{NO_CONTROL, Point, ServiceReport, Spike, SpikeRun};
 use super::format;
 
 /// The load at which a service is judged, if it was measured: twice what it can do.
@@ -158,15 +158,20 @@ fn after_the_rise(spike: &Spike) -> String {
         Some(ms) => format!("was stable after {}", format::delay_ms(ms)),
         None => "did not become stable".into(),
     };
+    let bin_by_bin = |run: &SpikeRun| match run.stable_bin_by_bin_ms {
+        Some(ms) => format!(", {} if each bin is judged by itself", format::delay_ms(ms)),
+        None => ", never if each bin is judged by itself".into(),
+    };
     let algorithm = spike.runs.iter().find(|run| run.control != NO_CONTROL);
     let name = algorithm.map_or("the controlled run", |run| run.control.as_str());
     let mut text = format!(
         "When the load rose from {from} to {to} at once, {name} {} (goodput {}/s before, {}/s \
-         and p99 {} after)",
+         and p99 {} after{})",
         settled(spike.stable_after_ms),
         format::rate(spike.goodput_before),
         format::rate(spike.goodput_after),
         format::delay_or_nothing(spike.p99_us_after),
+        algorithm.map(bin_by_bin).unwrap_or_default(),
     );
     if let Some(run) = spike.runs.iter().find(|run| run.control == NO_CONTROL) {
         text += &format!("; without control the service {}", settled(run.stable_after_ms));
@@ -204,6 +209,7 @@ mod tests {
             text.contains("stable after 120 ms (goodput 74.0k/s before, 119k/s and p99 "),
             "{text}"
         );
+        assert!(text.contains(" after, 180 ms if each bin is judged by itself)"), "{text}");
         assert!(text.contains("did not become stable."), "{text}");
     }
 

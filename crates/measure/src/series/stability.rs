@@ -47,6 +47,12 @@ impl Default for Stability {
 }
 
 impl Stability {
+    /// The same rule with every bin judged by itself, however few requests complete in it.
+    #[must_use]
+    pub fn bin_by_bin(self) -> Self {
+        Self { sample: 1, ..self }
+    }
+
     /// The index of the first cell from which on the rule holds; `cells` reach from the shift to
     /// the end and are `bin` wide.
     pub(super) fn first_stable(&self, cells: &[&Cell], bin: Duration) -> Option<usize> {
@@ -112,16 +118,8 @@ mod tests {
         series
     }
 
-    /// Judges each bin by itself.
-    const EACH: Stability = Stability {
-        hold: Duration::from_millis(500),
-        goodput_share: 0.9,
-        sample: 1,
-        final_share: 0.25,
-    };
-
     fn stable_after(series: &Series, shift: Instant) -> Option<Duration> {
-        series.stable_between(shift, at(2_000), &EACH)
+        series.stable_between(shift, at(2_000), &Stability::default().bin_by_bin())
     }
 
     fn ms(ms: u64) -> Option<Duration> {
@@ -190,7 +188,7 @@ mod tests {
             5..50 => (100, 0),
             _ => (50, 0),
         });
-        let rule = Stability { hold: BIN, ..EACH };
+        let rule = Stability { hold: BIN, ..Stability::default().bin_by_bin() };
         assert_eq!(series.stable_between(at(0), at(1_000), &rule), ms(100));
         let lenient = Stability { goodput_share: 0.8, ..rule };
         assert_eq!(series.stable_between(at(0), at(1_000), &lenient), ms(0));

@@ -6,6 +6,7 @@
 
 use std::future::Future;
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Duration;
@@ -17,16 +18,17 @@ use seawall_control::request::{Claims, Identity};
 use seawall_control::wire;
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 
-use super::Shared;
 use super::admission::Entry;
 use super::close::CloseReason;
 use super::context::Context;
 use super::job::{Call, End, Reply, serve};
 use super::session::Session;
 use super::stats::add;
+use super::{Shared, accept};
 use crate::clock;
-use crate::net::{Stream, keep_alive};
+use crate::net::Stream;
 use crate::status::Status;
 
 /// Opens sessions for guests of one server.
@@ -34,6 +36,13 @@ use crate::status::Status;
 pub struct Guests {
     shared: Arc<Shared>,
     reactors: Vec<Handle>,
+}
+
+/// Accepts guests until it is [stopped](Self::stop).
+#[derive(Debug)]
+pub struct GuestListener {
+    address: SocketAddr,
+    accepting: JoinHandle<()>,
 }
 
 /// The session of one guest. Dropping it cancels its calls.
@@ -88,24 +97,61 @@ impl Guests {
         })
     }
 
-    /// Opens a session for the client behind `tcp`, which is then read and written through the
-    /// guest, so that its bytes are counted and their wait to be read is known.
+    /// Listens at `address` for clients of another protocol; `serve` speaks it with each of them,
+    /// through a guest that reads and writes the client's socket, so that its bytes are counted and
+    /// their wait to be read is known.
+    ///
+    /// When the server has no room for another session, or is about to stop, `serve` gets the bare
+    /// socket instead, to say so.
     ///
     /// # Errors
     ///
-    /// Gives the socket back when the server has no room for another session, or is about to stop.
-    pub fn open_with(&self, tcp: TcpStream) -> Result<Guest, TcpStream> {
+    /// The system's, when the address cannot be listened at.
+    pub fn listen<S, F>(&self, address: SocketAddr, serve: S) -> io::Result<GuestListener>
+    where
+        S: Fn(Result<Guest, TcpStream>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let guests = self.clone();
+        let (address, accepting) = accept::start(address, &self.reactors, move |tcp| {
+            let (guests, serve) = (guests.clone(), serve.clone());
+            async move {
+                if let Some(client) = guests.welcome(tcp) {
+                    serve(client).await;
+                }
+            }
+        })?;
+        Ok(GuestListener { address, accepting })
+    }
+
+    /// A guest for an accepted connection, if it is still there.
+    fn welcome(&self, tcp: io::Result<TcpStream>) -> Option<Result<Guest, TcpStream>> {
         add(&self.shared.counters.accepted, 1);
+        let tcp = match tcp {
+            Ok(tcp) => tcp,
+            Err(error) => {
+                self.shared.counters.gone(error);
+                return None;
+            }
+        };
         let Some(mut guest) = self.open() else {
             self.shared.counters.closed(&CloseReason::Full);
-            return Err(tcp);
+            return Some(Err(tcp));
         };
-        if let Err(error) = keep_alive(&tcp) {
-            // The first read says so, too.
-            tracing::debug!(%error, "the connection was gone before it began");
-        }
         guest.stream = Some(Stream::plain(tcp, self.shared.config.receive_timestamps));
-        Ok(guest)
+        Some(Ok(guest))
+    }
+}
+
+impl GuestListener {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Accepts no more connections. Those that stand are not touched.
+    pub fn stop(&self) {
+        self.accepting.abort();
     }
 }
 
@@ -157,8 +203,8 @@ impl Guest {
     ///
     /// # Panics
     ///
-    /// This and the other methods of the socket panic if the guest was not
-    /// [opened with](Guests::open_with) one.
+    /// This and the other methods of the socket panic if the guest did not come through
+    /// [`Guests::listen`].
     pub fn poll_read(
         &mut self,
         cx: &mut TaskContext<'_>,
@@ -234,7 +280,7 @@ impl Guest {
     }
 
     fn stream(&mut self) -> &mut Stream {
-        self.stream.as_mut().expect("the guest was opened with a socket")
+        self.stream.as_mut().expect("the guest came through a listener")
     }
 }
 

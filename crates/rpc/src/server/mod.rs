@@ -1,5 +1,6 @@
 //! The server: its parts, its start and its end.
 
+mod accept;
 mod admission;
 mod close;
 mod config;
@@ -26,7 +27,7 @@ use thiserror::Error;
 
 pub use config::{Budget, Limits, ServerConfig, Threads, TlsConfig};
 pub use context::Context;
-pub use guest::{Guest, GuestReply, Guests};
+pub use guest::{Guest, GuestListener, GuestReply, Guests};
 pub use router::Router;
 pub use stats::Stats;
 

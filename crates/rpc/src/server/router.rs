@@ -85,10 +85,11 @@ impl Router {
         admission: &Arc<Admission>,
         queue: &Arc<RunQueue>,
     ) -> (Job, Task<(), Context>) {
-        match self.find(call.context.claims().method) {
-            Some(method) => method.handler.clone().job(call, payload, admission.clone(), queue),
-            None => Arc::new(unknown_method).job(call, payload, admission.clone(), queue),
-        }
+        let handler: Arc<dyn Handler> = match self.find(call.context.claims().method) {
+            Some(method) => method.handler.clone(),
+            None => Arc::new(unknown_method),
+        };
+        handler.job(call, payload, admission.clone(), queue)
     }
 
     fn find(&self, number: u16) -> Option<&Method> {

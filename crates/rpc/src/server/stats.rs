@@ -1,6 +1,7 @@
 //! Counters of a server: one set, for the metrics endpoint, reports and tests alike.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
@@ -103,6 +104,12 @@ impl Counters {
         if let CloseReason::Protocol(error) = reason {
             *self.protocol_errors.lock().entry(error.kind()).or_default() += 1;
         }
+    }
+
+    /// A connection ended before anybody could look at it.
+    pub(super) fn gone(&self, error: io::Error) {
+        tracing::debug!(%error, "a connection was gone before it began");
+        self.closed(&CloseReason::Io(error));
     }
 
     pub(super) fn snapshot(&self, admission: &Admission) -> Stats {

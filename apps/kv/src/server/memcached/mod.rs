@@ -14,15 +14,14 @@
 mod close;
 mod connection;
 mod footprint;
-mod listener;
 mod output;
 mod pipeline;
 
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use seawall_rpc::ServerConfig;
-
-pub(super) use listener::Listener;
+use seawall_rpc::{GuestListener, Guests, ServerConfig};
 
 use super::config::KvConfig;
 use crate::store::Store;
@@ -41,4 +40,21 @@ impl Shared {
         let ServerConfig { limits, .. } = config.server;
         Arc::new(Self { store, pipeline: config.pipeline(), limits })
     }
+}
+
+/// Listens at `address` for guests of a server.
+pub(super) fn listen(
+    address: SocketAddr,
+    guests: &Guests,
+    shared: Arc<Shared>,
+) -> io::Result<GuestListener> {
+    guests.listen(address, move |client| {
+        let shared = shared.clone();
+        async move {
+            match client {
+                Ok(guest) => connection::drive(guest, shared).await,
+                Err(tcp) => connection::turn_away(tcp).await,
+            }
+        }
+    })
 }
