@@ -1,6 +1,7 @@
 //! The `seawall` command, as its users meet it: real processes, their output and their exit codes.
 
 mod config;
+mod crowd;
 mod demo;
 mod errors;
 mod help;
@@ -9,3 +10,4 @@ mod metrics;
 mod pages;
 mod serve;
 mod support;
+mod watched;

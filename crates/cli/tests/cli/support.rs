@@ -133,6 +133,16 @@ impl Served {
         Some(address.parse().expect("it is an address"))
     }
 
+    /// Resident memory of the server, in bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
+        let status = status.expect("the server still runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = line.and_then(|line| line.split_whitespace().next());
+        let kilobytes: u64 = kilobytes.and_then(|number| number.parse().ok()).expect("Linux says");
+        kilobytes << 10
+    }
+
     /// Sends a signal, and waits for the end.
     #[track_caller]
     pub(crate) fn signalled(mut self, signal: Signal) -> ExitStatus {
