@@ -10,6 +10,10 @@ use crate::watched::Watched;
 /// Sessions, of one server and one load.
 const CROWD: u32 = 10_000;
 
+/// Rate and time of the load: some twenty requests for each session, as each goes to a session that
+/// is drawn at random.
+const LOAD: [&str; 3] = ["--rate=8000", "--warm-up=4s", "--time=20s"];
+
 /// Memory that a session may cost the server: several times what it does.
 const SESSION_MAX: u64 = 16 << 10;
 
@@ -20,8 +24,7 @@ fn ten_thousand_sessions_send() {
     let (address, before) = (watched.server.address(), watched.server.memory());
     let load = thread::spawn(move || {
         let crowd = format!("--sessions={CROWD}");
-        let load = ["load", &address, "--rate=8000", "--warm-up=4s", "--time=10s", "--json"];
-        succeed(&[&load[..], &[&crowd]].concat()).json()
+        succeed(&[&["load", &address, "--json", &crowd], &LOAD[..]].concat()).json()
     });
     // A session is registered once it has sent something.
     until("all sessions have sent", || {
