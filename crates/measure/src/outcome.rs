@@ -1,5 +1,6 @@
 //! What became of an offered request.
 
+use seawall_control::controller;
 use serde::{Deserialize, Serialize};
 
 /// How an offered request ended. Every offered request has exactly one outcome.
@@ -51,6 +52,16 @@ impl DropReason {
             Self::QueueFull => "queue_full",
             Self::Policy => "policy",
             Self::Disconnected => "disconnected",
+        }
+    }
+}
+
+impl From<controller::DropReason> for DropReason {
+    fn from(reason: controller::DropReason) -> Self {
+        match reason {
+            controller::DropReason::Expired => Self::Expired,
+            controller::DropReason::QueueFull => Self::QueueFull,
+            _ => Self::Policy,
         }
     }
 }

@@ -59,6 +59,15 @@ pub trait ServerController: fmt::Debug + Send {
         None
     }
 
+    /// Counts its own books again, O(sessions): for checkers.
+    ///
+    /// # Errors
+    ///
+    /// Says what does not add up: a bug.
+    fn check(&self) -> Result<(), &'static str> {
+        Ok(())
+    }
+
     /// The state worth watching.
     fn metrics(&self) -> Metrics;
 }

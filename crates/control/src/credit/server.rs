@@ -474,6 +474,11 @@ impl<P: PoolPolicy> ServerController for Server<P> {
         Some((id, self.grant(id, true)))
     }
 
+    fn check(&self) -> Result<(), &'static str> {
+        let Audit { issued, windows, .. } = self.audit();
+        if issued == windows { Ok(()) } else { Err("issued credits are not the sum of windows") }
+    }
+
     fn metrics(&self) -> Metrics {
         let metrics = Metrics::new()
             .with("credit_pool", f64::from(self.pool))

@@ -115,6 +115,11 @@ impl<P: LimitPolicy> ServerController for Server<P> {
         }
     }
 
+    fn check(&self) -> Result<(), &'static str> {
+        let by_session = self.by_session.iter().sum();
+        if self.in_flight == by_session { Ok(()) } else { Err("in flight is not their sum") }
+    }
+
     fn metrics(&self) -> Metrics {
         Metrics::new()
             .with("admission_limit", f64::from(self.policy.limit()))

@@ -1,10 +1,12 @@
 //! The request context: what a request carries from the client to every place where it can wait.
 
+mod budget;
 mod context;
 mod identity;
 mod rejected;
 mod stage;
 
+pub use budget::Budget;
 pub use context::{Claims, Context};
 pub use identity::{Class, Identity, Priority, Tenant};
 pub use rejected::Rejected;

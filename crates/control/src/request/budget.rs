@@ -1,0 +1,58 @@
+//! How long a request may wait in the run queue.
+
+use core::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::duration;
+
+/// Never less budget than this part of what is left: a server of whose requests a few take longer
+/// than that would otherwise refuse them all, and never learn that most do not.
+const FLOOR: u32 = 10;
+
+/// How long an admitted request may wait in the run queue before it is refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Budget {
+    /// What the SLO leaves after the network and the 99th percentile of measured service times
+    /// (Protego §4.2); no budget under the algorithm `none`. The default.
+    #[default]
+    Auto,
+    /// As long as it takes.
+    Off,
+    /// This long.
+    Fixed(#[serde(with = "duration")] Duration),
+}
+
+impl Budget {
+    /// The same under `algorithm`, which may be none at all.
+    #[must_use]
+    pub fn under(self, algorithm: &str) -> Self {
+        if self == Self::Auto && algorithm == "none" { Self::Off } else { self }
+    }
+
+    /// The budget of a request whose reply is worthless after `left`, and which takes `after` from
+    /// the end of its wait to its reply; `None` when there is no limit.
+    pub fn of(self, left: Duration, after: Duration) -> Option<Duration> {
+        match self {
+            Self::Off => None,
+            Self::Fixed(budget) => Some(budget),
+            Self::Auto => Some(left.saturating_sub(after).max(left / FLOOR)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_after_the_service_and_never_nothing() {
+        let us = Duration::from_micros;
+        assert_eq!(Budget::Auto.of(us(200), us(56)), Some(us(144)));
+        assert_eq!(Budget::Auto.of(us(200), us(500)), Some(us(20)));
+        assert_eq!(Budget::Fixed(us(7)).of(us(200), us(56)), Some(us(7)));
+        assert_eq!(Budget::Auto.under("none").of(us(200), us(56)), None);
+        assert_eq!(Budget::Auto.under("aimd"), Budget::Auto);
+    }
+}

@@ -1,0 +1,120 @@
+//! One situation, complete: everything that a run depends on, but for its seed.
+//!
+//! All of it is the plan file's schema, too (see the [plans](crate::plan)): each field has a
+//! default, and what is out of range is refused by name.
+
+mod network;
+mod server;
+mod timing;
+mod workload;
+
+use std::time::Duration;
+
+use seawall_control::config::{ConfigError, duration};
+use seawall_control::{Instant, admission};
+use seawall_measure::{Rates, Window};
+use serde::{Deserialize, Serialize};
+
+pub use network::Network;
+pub use server::{Costs, Server};
+pub use timing::Timing;
+pub use workload::{Balance, Class, Crash, Step, Workload};
+
+/// A latency is good up to this many times what a request takes unloaded, unless an SLO is given:
+/// Breakwater §5.1.
+const SLO_FACTOR: u32 = 10;
+
+/// Everything that one simulated run depends on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Scenario {
+    /// Latency up to which a success counts as goodput. Default: ten times the sum of mean service
+    /// time and round trip (Breakwater §5.1).
+    #[serde(with = "duration::option")]
+    pub slo: Option<Duration>,
+    /// Who asks for what, and when.
+    pub workload: Workload,
+    /// Who serves it.
+    pub server: Server,
+    /// What lies between.
+    pub network: Network,
+    /// How long it is watched.
+    pub run: Timing,
+    /// The algorithm and its parameters, as for a live server.
+    pub admission: admission::Config,
+}
+
+impl Scenario {
+    /// Checks all ranges.
+    ///
+    /// # Errors
+    ///
+    /// Names the first field that is out of range, and what is allowed.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if self.slo.is_some_and(|slo| slo.is_zero()) {
+            return Err(ConfigError::new("slo", "0s is out of range; give more than 0s"));
+        }
+        self.workload.validate()?;
+        self.server.validate()?;
+        self.run.validate()?;
+        self.rates()?;
+        self.admission.build().map(drop)
+    }
+
+    /// Latency up to which a success counts as goodput.
+    pub fn slo(&self) -> Duration {
+        self.slo.unwrap_or((self.workload.mean_service() + self.network.rtt()) * SLO_FACTOR)
+    }
+
+    /// Requests per second that the servers can take at most when each request costs what it costs
+    /// alone: a load of `1x`.
+    pub fn capacity(&self) -> f64 {
+        let request = self.workload.mean_service() + self.server.costs.of_one_request();
+        let cores: f64 = self.server.speeds.iter().sum::<f64>() * f64::from(self.server.cores);
+        self.server.capacity.unwrap_or(cores / request.as_secs_f64().max(1e-9))
+    }
+
+    /// What is offered over time, in requests per second.
+    ///
+    /// # Errors
+    ///
+    /// When a load is out of range at this capacity.
+    pub fn rates(&self) -> Result<Rates, ConfigError> {
+        let rates = self.workload.load.rates(Some(self.capacity()));
+        rates.map_err(|error| ConfigError::new("workload.load", error.to_string()))
+    }
+
+    /// The measured part of a run.
+    pub fn window(&self) -> Window {
+        Window::after_warm_up(Instant::ORIGIN, self.run.warm_up, self.run.time)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_breakwaters_testbed_at_its_capacity() {
+        let scenario = Scenario::default();
+        scenario.validate().unwrap();
+        assert_eq!(scenario.slo(), Duration::from_micros(200));
+        assert!((scenario.capacity() - 847_457.6).abs() < 0.1, "{}", scenario.capacity());
+    }
+
+    #[test]
+    fn nonsense_is_refused_by_name() {
+        let field = |text: &str| {
+            let scenario: Scenario = toml::from_str(text).unwrap();
+            scenario.validate().unwrap_err().field.to_string()
+        };
+        assert_eq!(field("slo = '0s'"), "slo");
+        assert_eq!(field("workload.clients = 0"), "workload.clients");
+        assert_eq!(field("workload.load = '1e9x'"), "workload.load");
+        assert_eq!(field("server.cores = 0"), "server.cores");
+        assert_eq!(field("server.speeds = []"), "server.speeds");
+        assert_eq!(field("server.speeds = [1.0, -1.0]"), "server.speeds");
+        assert_eq!(field("run.time = '0s'"), "run.time");
+        assert_eq!(field("admission.algorithm = 'tcp'"), "algorithm");
+    }
+}

@@ -1,0 +1,99 @@
+//! Who serves.
+
+use std::time::Duration;
+
+use seawall_control::config::{ConfigError, duration};
+use seawall_control::request::Budget;
+use serde::{Deserialize, Serialize};
+
+/// The servers: one or several replicas, each with its own controller.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Server {
+    /// Cores of each replica. They handle messages first and run requests then; nothing is
+    /// preempted. Default 10 (Breakwater §5.1).
+    pub cores: u32,
+    /// One number for each replica: how fast its cores are. Default `[1.0]`, a single one.
+    pub speeds: Vec<f64>,
+    /// Requests per second that a load of `1x` means. Default: what the cores can do with requests
+    /// that share no message.
+    pub capacity: Option<f64>,
+    /// How long an admitted request may wait in the run queue, as at a live server. Default `off`:
+    /// the published algorithms know no such rule.
+    pub budget: Budget,
+    /// CPU time that messages take.
+    pub costs: Costs,
+}
+
+/// CPU time of a server's cores for its messages.
+///
+/// A message may carry several requests, or several replies, of one connection: those that are
+/// ready when it is sent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Costs {
+    /// For each message received. Default 400 ns.
+    #[serde(with = "duration")]
+    pub receive: Duration,
+    /// For each request in it, until it is admitted or refused. Default 500 ns.
+    #[serde(with = "duration")]
+    pub request: Duration,
+    /// For each reply, whether it holds a result or a refusal, and for each explicit credit.
+    /// Default 500 ns.
+    #[serde(with = "duration")]
+    pub reply: Duration,
+    /// For each message sent. Default 400 ns.
+    #[serde(with = "duration")]
+    pub send: Duration,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            cores: 10,
+            speeds: vec![1.0],
+            capacity: None,
+            budget: Budget::Off,
+            costs: Costs::default(),
+        }
+    }
+}
+
+/// Breakwater's server does 850,000 requests of 10 µs per second on ten hyperthreads (§5.2), so each
+/// request costs 1.8 µs beside its service. The paper does not say on what. Half each for receiving
+/// and sending, and in each about half for the message and for what it carries, makes no choice
+/// between algorithms: a refusal costs what the handling of any request costs, and only its service
+/// is saved.
+impl Default for Costs {
+    fn default() -> Self {
+        let ns = Duration::from_nanos;
+        Self { receive: ns(400), request: ns(500), reply: ns(500), send: ns(400) }
+    }
+}
+
+impl Costs {
+    /// What a request costs beside its service when it shares no message.
+    pub fn of_one_request(&self) -> Duration {
+        self.receive + self.request + self.reply + self.send
+    }
+}
+
+impl Server {
+    pub(super) fn validate(&self) -> Result<(), ConfigError> {
+        ConfigError::check_range("server.cores", self.cores, 1..=4096)?;
+        let speeds = &self.speeds;
+        if speeds.is_empty()
+            || speeds.len() > 64
+            || !speeds.iter().all(|speed| (0.001..=1000.0).contains(speed))
+        {
+            let problem = "give 1 to 64 numbers, one for each replica, from 0.001 to 1000";
+            return Err(ConfigError::new("server.speeds", problem));
+        }
+        match self.capacity {
+            Some(capacity) => {
+                ConfigError::check_range("server.capacity", capacity, 0.001..=1e9).map(drop)
+            }
+            None => Ok(()),
+        }
+    }
+}

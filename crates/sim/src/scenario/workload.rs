@@ -1,0 +1,151 @@
+//! Who asks for what, and when.
+
+use std::time::Duration;
+
+use seawall_control::config::{ConfigError, duration};
+use seawall_measure::{Load, Process, Schedule, ServiceTime};
+use serde::{Deserialize, Serialize};
+
+/// Classes that a workload may have, as controllers tell them apart.
+const CLASSES_MAX: usize = 8;
+
+/// The clients and their requests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Workload {
+    /// Clients, each with one connection to every replica; a request comes from each with equal
+    /// chance. Default 1,000.
+    pub clients: u32,
+    /// Offered load of all clients together, which may change over time: `0.9x` (of the capacity),
+    /// `850k` (per second), `0s:0.5x,2s:1.4x`. Default `1x`.
+    pub load: Schedule,
+    /// How arrivals scatter around it. Default `poisson`.
+    pub arrivals: Process,
+    /// Service time of requests, unless there are classes. Default `exp:10us`.
+    pub service: ServiceTime,
+    /// Kinds of requests, each with its share. Default: one kind, `all`.
+    #[serde(rename = "class", skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<Class>,
+    /// Time after which the client has no use for a reply any more; travels with the request.
+    /// Default: none.
+    #[serde(with = "duration::option")]
+    pub deadline: Option<Duration>,
+    /// How a client chooses among replicas. Default `two-choices`.
+    pub balance: Balance,
+    /// Clients that fail, and come back.
+    #[serde(rename = "crash", skip_serializing_if = "Vec::is_empty")]
+    pub crashes: Vec<Crash>,
+}
+
+/// A kind of request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Class {
+    /// Its name in results.
+    pub name: String,
+    /// Its part of the offered requests, relative to those of the other classes.
+    pub share: f64,
+    /// What its handler does, one step after the other.
+    pub steps: Vec<Step>,
+}
+
+/// One step of a handler.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// CPU time that it takes.
+    pub cpu: ServiceTime,
+    /// The mutex that it holds meanwhile, if any; who waits for it occupies no core, and they get
+    /// it in order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock: Option<String>,
+}
+
+/// How a client chooses among the replicas.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Balance {
+    /// One after the other.
+    RoundRobin,
+    /// Any, with equal chance.
+    Random,
+    /// Of two at random the one that has fewer of this client's requests.
+    #[default]
+    TwoChoices,
+}
+
+/// Some clients disconnect at once, and connect again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Crash {
+    /// When, from the start of the run.
+    #[serde(with = "duration")]
+    pub at: Duration,
+    /// Which part of the clients, 0 to 1.
+    pub share: f64,
+    /// How long they are away. What is due meanwhile is dropped at the client.
+    #[serde(with = "duration")]
+    pub away: Duration,
+}
+
+impl Default for Workload {
+    fn default() -> Self {
+        Self {
+            clients: 1_000,
+            load: Schedule::constant(Load::OfCapacity(1.0)),
+            arrivals: Process::default(),
+            service: ServiceTime::exponential(Duration::from_micros(10)),
+            classes: Vec::new(),
+            deadline: None,
+            balance: Balance::default(),
+            crashes: Vec::new(),
+        }
+    }
+}
+
+impl Workload {
+    /// The classes, also where only a service time was given.
+    pub fn classes(&self) -> Vec<Class> {
+        if !self.classes.is_empty() {
+            return self.classes.clone();
+        }
+        let steps = vec![Step { cpu: self.service, lock: None }];
+        vec![Class { name: "all".into(), share: 1.0, steps }]
+    }
+
+    /// Mean CPU time of a request in its handler, over all classes.
+    pub fn mean_service(&self) -> Duration {
+        let classes = self.classes();
+        let shares: f64 = classes.iter().map(|class| class.share).sum();
+        let mean = |class: &Class| class.mean_service().as_secs_f64() * class.share / shares;
+        Duration::from_secs_f64(classes.iter().map(mean).sum())
+    }
+
+    pub(super) fn validate(&self) -> Result<(), ConfigError> {
+        ConfigError::check_range("workload.clients", self.clients, 1..=100_000)?;
+        if self.classes.len() > CLASSES_MAX {
+            return Err(ConfigError::new("workload.class", "give at most 8 classes"));
+        }
+        for class in &self.classes {
+            ConfigError::check_range("workload.class.share", class.share, 1e-6..=1e6)?;
+            if class.steps.is_empty() {
+                return Err(ConfigError::new("workload.class.steps", "give at least one step"));
+            }
+            if self.classes.iter().filter(|other| other.name == class.name).count() > 1 {
+                return Err(ConfigError::new("workload.class.name", "give each its own name"));
+            }
+        }
+        if self.deadline.is_some_and(|deadline| deadline.is_zero()) {
+            return Err(ConfigError::new("workload.deadline", "give more than 0s"));
+        }
+        self.crashes.iter().try_for_each(|crash| {
+            ConfigError::check_range("workload.crash.share", crash.share, 0.0..=1.0)
+        })
+    }
+}
+
+impl Class {
+    fn mean_service(&self) -> Duration {
+        self.steps.iter().map(|step| step.cpu.mean()).sum()
+    }
+}

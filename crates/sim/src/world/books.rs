@@ -1,0 +1,142 @@
+//! What must hold in every run, whatever the scenario: the checkers.
+
+use std::fmt;
+
+use seawall_measure::Outcome;
+
+use super::request::{Requests, State};
+use super::server::Server;
+
+/// A rule that did not hold: a bug in an algorithm or in the simulator.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{rule}: {detail}")]
+pub struct Violation {
+    /// The rule.
+    pub rule: Rule,
+    /// What was seen.
+    pub detail: String,
+}
+
+/// The rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Rule {
+    /// A request goes from its client to a server and back, and ends once.
+    OneEnd,
+    /// No request is lost, and none appears from nowhere.
+    NoneLost,
+    /// The algorithm's own books agree: issued credits are the sum of all windows.
+    BooksBalance,
+    /// An honest client is never refused for sending more than it may.
+    HonestyPays,
+    /// No core is idle while there is something to do.
+    WorkConserved,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OneEnd => "a request ends once, and in order",
+            Self::NoneLost => "no request is lost",
+            Self::BooksBalance => "the controller's books balance",
+            Self::HonestyPays => "no honest client is refused as a cheat",
+            Self::WorkConserved => "no core is idle while there is work",
+        })
+    }
+}
+
+/// Counts all requests, and knows which rule was broken first.
+#[derive(Debug, Default)]
+pub(super) struct Books {
+    /// Requests in each state, by their moves.
+    census: [u64; State::COUNT],
+    violation: Option<Violation>,
+}
+
+impl Books {
+    /// The first rule that was broken.
+    pub(super) fn violation(&mut self) -> Option<Violation> {
+        self.violation.take()
+    }
+
+    /// A client got a request to send.
+    pub(super) fn offered(&mut self) {
+        self.census[State::Waiting as usize] += 1;
+    }
+
+    pub(super) fn moves(&mut self, from: State, to: State) {
+        let legal = match to {
+            State::Sent => from == State::Waiting,
+            State::Admitted => from == State::Sent,
+            State::Served => from == State::Admitted,
+            State::Refused => matches!(from, State::Sent | State::Admitted),
+            State::Waiting | State::Orphan => false,
+        };
+        self.demand(legal, Rule::OneEnd, || format!("from {from:?} to {to:?}"));
+        self.leaves(from);
+        self.census[to as usize] += 1;
+    }
+
+    pub(super) fn ended(&mut self, state: State, outcome: Outcome) {
+        let legal = match outcome {
+            Outcome::Success => state == State::Served,
+            Outcome::Rejected => state == State::Refused,
+            Outcome::DroppedAtClient(_) => state == State::Waiting,
+            _ => false,
+        };
+        self.demand(legal, Rule::OneEnd, || format!("{state:?} ended in {outcome:?}"));
+        self.leaves(state);
+    }
+
+    /// Its client is gone.
+    pub(super) fn orphaned(&mut self, state: State) {
+        let legal = !matches!(state, State::Waiting | State::Orphan);
+        self.demand(legal, Rule::OneEnd, || format!("{state:?} was orphaned"));
+        self.leaves(state);
+        self.census[State::Orphan as usize] += 1;
+    }
+
+    /// Whoever had an orphan has it no more.
+    pub(super) fn forgotten(&mut self, state: State) {
+        self.demand(state == State::Orphan, Rule::NoneLost, || format!("{state:?} was forgotten"));
+        self.leaves(state);
+    }
+
+    /// A server refused a request as beyond its client's window, and all our clients are honest.
+    pub(super) fn refused_the_honest(&mut self) {
+        self.demand(false, Rule::HonestyPays, || "refused for a window that it kept".into());
+    }
+
+    pub(super) fn core_was_idle(&mut self) {
+        self.demand(false, Rule::WorkConserved, || "an idle core has done something".into());
+    }
+
+    /// Counts the requests that there are.
+    pub(super) fn check_requests(&mut self, requests: &Requests) {
+        let (found, booked) = (requests.census(), self.census);
+        self.demand(found == booked, Rule::NoneLost, || {
+            format!("found {found:?} where {booked:?} are booked")
+        });
+    }
+
+    /// Looks at a server between two events.
+    pub(super) fn check_server(&mut self, server: &Server) {
+        let neglects = server.neglects_work();
+        self.demand(!neglects, Rule::WorkConserved, || "a core is idle while work waits".into());
+        if let Err(problem) = server.controller().check() {
+            self.demand(false, Rule::BooksBalance, || problem.into());
+        }
+    }
+
+    fn leaves(&mut self, state: State) {
+        let left = self.census[state as usize].checked_sub(1);
+        self.demand(left.is_some(), Rule::NoneLost, || format!("{state:?} that nobody entered"));
+        self.census[state as usize] = left.unwrap_or(0);
+    }
+
+    fn demand(&mut self, holds: bool, rule: Rule, detail: impl FnOnce() -> String) {
+        if !holds && self.violation.is_none() {
+            self.violation = Some(Violation { rule, detail: detail() });
+        }
+    }
+}

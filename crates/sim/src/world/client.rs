@@ -1,0 +1,245 @@
+//! Clients: each with an outbox for every replica.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seawall_control::client::{self, Outbox};
+use seawall_control::controller::{Algorithm, Demand, Feedback, Init, Response};
+use seawall_control::request::Class;
+use seawall_control::{Instant, Rng};
+use seawall_measure::Outcome;
+use seawall_measure::outcome::DropReason;
+
+use super::request::{Chain, Request, RequestId, State};
+use super::{Event, Link, World};
+use crate::scenario::Balance;
+
+/// A timer that is already due is looked at this much later, so that time goes on.
+const TICK: Duration = Duration::from_nanos(1);
+
+/// One client.
+#[derive(Debug)]
+pub(super) struct Client {
+    id: u32,
+    seeds: Rng,
+    /// One for each replica.
+    connections: Vec<Connection>,
+    /// How many connections each replica had before.
+    generation: u16,
+    /// The replica that is next in turn.
+    turn: usize,
+}
+
+/// A client's end of a connection.
+#[derive(Debug)]
+struct Connection {
+    outbox: Outbox<RequestId>,
+    /// When a timer event is due.
+    timer: Instant,
+    /// When the newest message reaches the server: none overtakes another.
+    delivered: Instant,
+}
+
+impl Client {
+    /// A client that is not connected yet.
+    pub(super) fn new(id: u32, seed: u64, replicas: usize) -> Self {
+        let connections = Vec::with_capacity(replicas);
+        Self { id, seeds: Rng::new(seed), connections, generation: 0, turn: 0 }
+    }
+
+    fn connect(
+        &mut self,
+        replicas: usize,
+        algorithm: &Arc<dyn Algorithm>,
+        config: &client::Config,
+        init: Init,
+    ) {
+        let connection = |seed| {
+            let init = Init { seed, ..init };
+            let controller = algorithm.clone().client(init);
+            let outbox = Outbox::new(controller, config, init);
+            Connection { outbox, timer: Instant::NEVER, delivered: init.now }
+        };
+        self.connections.extend((0..replicas).map(|_| connection(self.seeds.next_u64())));
+    }
+
+    /// Leaves all servers.
+    fn leave(&mut self) {
+        self.connections.clear();
+        self.generation += 1;
+    }
+
+    fn is_away(&self) -> bool {
+        self.connections.is_empty()
+    }
+
+    fn link(&self, server: usize) -> Link {
+        Link { client: self.id, server: server as u16, generation: self.generation }
+    }
+
+    fn choose(&mut self, balance: Balance, rng: &mut Rng) -> usize {
+        let replicas = self.connections.len();
+        if replicas == 1 {
+            return 0;
+        }
+        match balance {
+            Balance::RoundRobin => {
+                self.turn = (self.turn + 1) % replicas;
+                self.turn
+            }
+            Balance::Random => rng.below(replicas as u64) as usize,
+            Balance::TwoChoices => {
+                let one = rng.below(replicas as u64) as usize;
+                let other = (one + 1 + rng.below(replicas as u64 - 1) as usize) % replicas;
+                let load = |server: usize| {
+                    let outbox = &self.connections[server].outbox;
+                    outbox.pending() + outbox.outstanding() as usize
+                };
+                if load(other) < load(one) { other } else { one }
+            }
+        }
+    }
+}
+
+impl World<'_> {
+    /// Connects a client to all servers.
+    pub(super) fn connect(&mut self, client: u32) {
+        let client = &mut self.clients[client as usize];
+        let init = Init { now: self.now, ..self.init };
+        let config = &self.scenario.admission.client;
+        client.connect(self.servers.len(), &self.algorithm, config, init);
+        for (index, server) in self.servers.iter_mut().enumerate() {
+            server.open(self.now, client.link(index));
+        }
+    }
+
+    /// Some clients fail: what they waited for nobody wants any more.
+    pub(super) fn crash(&mut self, index: u16) {
+        let crash = &self.scenario.workload.crashes[usize::from(index)];
+        let share = (self.clients.len() as f64 * crash.share).ceil() as u32;
+        let gone: Vec<u32> =
+            (0..share).filter(|&client| !self.clients[client as usize].is_away()).collect();
+        for id in self.requests.ids_of(|link| gone.binary_search(&link.client).is_ok()) {
+            match self.requests[id].state {
+                State::Orphan => {}
+                State::Waiting => self.end(id, Outcome::DroppedAtClient(DropReason::Disconnected)),
+                _ => self.orphan(id),
+            }
+        }
+        for client in gone {
+            self.clients[client as usize].leave();
+            (0..self.servers.len()).for_each(|server| self.close(server, client));
+            self.events.push(self.now + crash.away, Event::Return { client });
+        }
+    }
+
+    /// The request ends here and now, although somebody still has it.
+    fn orphan(&mut self, id: RequestId) {
+        self.books.orphaned(self.requests[id].state);
+        self.requests[id].state = State::Orphan;
+        let Request { class, scheduled, .. } = self.requests[id];
+        self.tell(class, scheduled, Outcome::Cancelled);
+    }
+
+    /// A request is due at a client.
+    pub(super) fn offer(&mut self, client: u32) {
+        let class = self.classes.draw(&mut self.nature);
+        let work = Rng::new(self.nature.next_u64());
+        let owner = &mut self.clients[client as usize];
+        if owner.is_away() {
+            let dropped = Outcome::DroppedAtClient(DropReason::Disconnected);
+            return self.tell(class, self.now, dropped);
+        }
+        let server = owner.choose(self.scenario.workload.balance, &mut self.balance);
+        let link = owner.link(server);
+        let id = self.requests.insert(Request::new(self.now, link, class, work));
+        self.books.offered();
+        let mut demand = Demand::new(0);
+        demand.class = Class(class);
+        let deadline =
+            self.scenario.workload.deadline.map_or(Instant::NEVER, |deadline| self.now + deadline);
+        let request = client::Request { item: id, demand, deadline };
+        owner.connections[usize::from(link.server)].outbox.submit(self.now, request);
+        self.flush(link);
+    }
+
+    /// A message has reached its client.
+    pub(super) fn answer(&mut self, link: Link, mut replies: Chain, feedback: Feedback) {
+        let Some(connection) = standing(&mut self.clients, link) else {
+            return self.forget(replies);
+        };
+        if replies.len == 0 {
+            connection.outbox.on_push(self.now, feedback);
+        }
+        while let Some(id) = self.requests.take_first(&mut replies) {
+            let request = &self.requests[id];
+            let served = request.state == State::Served;
+            let mut response = Response::new(self.now.since(request.sent), feedback);
+            response.served = served;
+            if let Some(connection) = standing(&mut self.clients, link) {
+                connection.outbox.on_response(self.now, &response);
+            }
+            self.end(id, if served { Outcome::Success } else { Outcome::Rejected });
+        }
+        self.flush(link);
+    }
+
+    /// An outbox wanted to be looked at.
+    pub(super) fn client_timer(&mut self, link: Link) {
+        let Some(connection) = standing(&mut self.clients, link) else { return };
+        if connection.timer == self.now {
+            connection.timer = Instant::NEVER;
+            connection.outbox.handle_timeout(self.now);
+            self.flush(link);
+        }
+    }
+
+    /// Lets everything leave that may, in one message, and gives up what will never.
+    fn flush(&mut self, link: Link) {
+        let Some(connection) = standing(&mut self.clients, link) else { return };
+        let mut leaving = Chain::EMPTY;
+        while let Some(departed) = connection.outbox.poll_send(self.now) {
+            let id = departed.item;
+            self.books.moves(self.requests[id].state, State::Sent);
+            let request = &mut self.requests[id];
+            request.state = State::Sent;
+            request.sent = self.now;
+            request.demand = departed.demand;
+            request.window_ack = departed.window_ack;
+            self.requests.append(&mut leaving, id);
+        }
+        let mut dropped = Vec::new();
+        while let Some(drop) = connection.outbox.poll_dropped() {
+            dropped.push(drop);
+        }
+        self.rearm(link);
+        for (id, reason) in dropped {
+            self.end(id, Outcome::DroppedAtClient(reason.into()));
+        }
+        if leaving.len > 0 {
+            let delay = self.network_delay();
+            let Some(connection) = standing(&mut self.clients, link) else { return };
+            connection.delivered = connection.delivered.max(self.now + delay);
+            self.events.push(connection.delivered, Event::ToServer { link, requests: leaving });
+        }
+    }
+
+    /// Sees to it that the outbox is looked at when it wants to be.
+    fn rearm(&mut self, link: Link) {
+        let Some(connection) = standing(&mut self.clients, link) else { return };
+        if let Some(at) = connection.outbox.poll_timeout()
+            && at < connection.timer
+        {
+            // What is due already was just looked at.
+            connection.timer = at.max(self.now + TICK);
+            self.events.push(connection.timer, Event::ClientTimer { link });
+        }
+    }
+}
+
+/// The connection that `link` names, if it still stands.
+fn standing(clients: &mut [Client], link: Link) -> Option<&mut Connection> {
+    let client = &mut clients[link.client as usize];
+    let stands = link.generation == client.generation;
+    if stands { client.connections.get_mut(usize::from(link.server)) } else { None }
+}

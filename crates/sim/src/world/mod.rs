@@ -1,0 +1,309 @@
+//! One run: clients, network and servers, and the events between them.
+//!
+//! ```text
+//!   load ──► client ─ outbox ──► network ──► server: messages ─► run queue ─► cores
+//!              ▲                                                                │
+//!              └──────────────── network ◄──────────── message of replies ◄─────┘
+//! ```
+//!
+//! The outbox, both halves of the algorithm and the predictor of the run queue are those of
+//! `seawall-control`: the same code that a live client and server run.
+
+mod books;
+mod client;
+mod lock;
+mod request;
+mod server;
+mod tracing;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use seawall_control::config::ConfigError;
+use seawall_control::controller::{Algorithm, Feedback, Init};
+use seawall_control::{Instant, Rng};
+use seawall_measure::outcome::DropReason;
+use seawall_measure::{Arrivals, Outcome, Recorder, RecorderConfig, Series, SeriesConfig, Window};
+
+pub use books::Violation;
+pub use server::Counts;
+
+use crate::queue::Queue;
+use crate::scenario::Scenario;
+use books::Books;
+use client::Client;
+use request::{Chain, Request, RequestId, Requests, State};
+use server::Server;
+use tracing::Trace;
+
+/// How long, in SLOs, replies are waited for after the last arrival.
+const LINGER: u32 = 10;
+
+/// Simulated time between two counts of all books.
+const AUDIT_PERIOD: Duration = Duration::from_millis(1);
+
+/// Something that happens at a known time.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A request is due at a client.
+    Due { client: u32 },
+    /// A message reaches a server.
+    ToServer { link: Link, requests: Chain },
+    /// A core has done what it worked on.
+    CoreDone { server: u16, core: u16 },
+    /// A message reaches a client; `pushed` if it has no reply.
+    ToClient { link: Link, replies: Chain, feedback: Feedback },
+    /// An outbox wants to be looked at.
+    ClientTimer { link: Link },
+    /// A server's controller wants to be looked at.
+    ServerTimer { server: u16 },
+    /// Clients leave, as the scenario's crash of this number says.
+    Crash { index: u16 },
+    /// One of them is back.
+    Return { client: u32 },
+    /// All books are counted.
+    Audit,
+}
+
+/// One connection, and which one of those that its client had to that server one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Link {
+    client: u32,
+    server: u16,
+    generation: u16,
+}
+
+/// One run of a scenario.
+pub struct World<'a> {
+    scenario: &'a Scenario,
+    algorithm: Arc<dyn Algorithm>,
+    init: Init,
+    now: Instant,
+    /// The measured part; no request is due after it.
+    window: Window,
+    events: Queue<Event>,
+    arrivals: Arrivals,
+    /// What the next arrivals are, apart from when: the same for every algorithm.
+    nature: Rng,
+    network: Rng,
+    balance: Rng,
+    classes: request::Mix,
+    requests: Requests,
+    clients: Vec<Client>,
+    servers: Vec<Server>,
+    books: Books,
+    recorder: Recorder,
+    series: Option<Series>,
+    trace: Trace<'a>,
+}
+
+/// What one run amounted to.
+#[derive(Debug)]
+pub struct Report {
+    /// Counts and latencies.
+    pub recorder: Recorder,
+    /// The run over time, if the scenario asks for it.
+    pub series: Option<Series>,
+    /// What the servers did in the measured time.
+    pub counts: Counts,
+    /// Events that happened.
+    pub events: u64,
+}
+
+impl<'a> World<'a> {
+    /// The world of `scenario`; equal seeds make equal runs.
+    ///
+    /// # Errors
+    ///
+    /// Names the first field of the scenario that is out of range, and what is allowed.
+    pub fn new(scenario: &'a Scenario, seed: u64) -> Result<Self, ConfigError> {
+        scenario.validate()?;
+        let start = Instant::ORIGIN;
+        let mut seeds = Rng::new(seed);
+        let window = scenario.window();
+        let slo = scenario.slo();
+        let mut init = Init::new(start, seeds.next_u64());
+        (init.cores, init.slo, init.rtt) = (scenario.server.cores, slo, scenario.network.rtt());
+        let algorithm = scenario.admission.build()?;
+        let classes = request::Mix::new(&scenario.workload);
+        let recorder = RecorderConfig::new(slo, window).with_classes(classes.names());
+        let arrivals =
+            Arrivals::new(scenario.workload.arrivals, scenario.rates()?, start, seeds.next_u64())
+                .over_sessions(scenario.workload.clients);
+        let series = scenario.run.bin.map(|bin| {
+            let config = SeriesConfig { bin, ..SeriesConfig::new(start, window.end, slo) };
+            Series::new(config).expect("the scenario's bins were checked")
+        });
+        let mut world = Self {
+            scenario,
+            algorithm,
+            init,
+            now: start,
+            window,
+            events: Queue::new(),
+            arrivals,
+            nature: seeds.fork(),
+            network: seeds.fork(),
+            balance: seeds.fork(),
+            requests: Requests::default(),
+            books: Books::default(),
+            recorder: Recorder::new(recorder).expect("the scenario was checked"),
+            series,
+            trace: Trace::default(),
+            servers: Vec::new(),
+            clients: Vec::new(),
+            classes,
+        };
+        world.populate(&mut seeds);
+        Ok(world)
+    }
+
+    /// Writes a line about each event to `out`.
+    #[must_use]
+    pub fn traced(mut self, out: &'a mut dyn io::Write) -> Self {
+        self.trace = Trace::to(out);
+        self
+    }
+
+    fn populate(&mut self, seeds: &mut Rng) {
+        for (index, &speed) in self.scenario.server.speeds.iter().enumerate() {
+            let init = Init { seed: seeds.next_u64(), ..self.init };
+            let locks = self.classes.locks();
+            let server =
+                Server::new(index as u16, self.scenario, speed, locks, &self.algorithm, init);
+            self.servers.push(server);
+        }
+        for client in 0..self.scenario.workload.clients {
+            let away = Client::new(client, seeds.next_u64(), self.servers.len());
+            self.clients.push(away);
+            self.connect(client);
+        }
+        for (index, crash) in self.scenario.workload.crashes.iter().enumerate() {
+            self.events.push(Instant::ORIGIN + crash.at, Event::Crash { index: index as u16 });
+        }
+        self.events.push(Instant::ORIGIN + AUDIT_PERIOD, Event::Audit);
+        self.schedule_arrival();
+    }
+
+    /// Runs to the end.
+    ///
+    /// # Errors
+    ///
+    /// The first rule that was broken: a bug, in an algorithm or in the simulator.
+    pub fn run(mut self) -> Result<Report, Violation> {
+        let last = self.window.end + self.init.slo * LINGER;
+        while let Some((at, event)) = self.events.pop()
+            && at <= last
+        {
+            debug_assert!(at >= self.now, "time runs backwards");
+            self.now = at;
+            self.trace.event(at, &event);
+            self.handle(event);
+            if let Some(violation) = self.books.violation() {
+                return Err(violation);
+            }
+        }
+        self.audit();
+        self.forsake_the_rest();
+        match self.books.violation() {
+            Some(violation) => Err(violation),
+            None => Ok(self.report()),
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Due { client } => {
+                self.schedule_arrival();
+                self.offer(client);
+            }
+            Event::ToServer { link, requests } => self.receive(link, requests),
+            Event::CoreDone { server, core } => self.core_done(server, core),
+            Event::ToClient { link, replies, feedback } => self.answer(link, replies, feedback),
+            Event::ClientTimer { link } => self.client_timer(link),
+            Event::ServerTimer { server } => self.server_timer(server),
+            Event::Crash { index } => self.crash(index),
+            Event::Return { client } => self.connect(client),
+            Event::Audit => {
+                self.audit();
+                if self.now < self.window.end {
+                    self.events.push(self.now + AUDIT_PERIOD, Event::Audit);
+                }
+            }
+        }
+    }
+
+    fn schedule_arrival(&mut self) {
+        if let Some(next) = self.arrivals.next()
+            && next.at < self.window.end
+        {
+            self.events.push(next.at, Event::Due { client: next.session });
+        }
+    }
+
+    /// A request has come to its end, whatever it is.
+    fn end(&mut self, id: RequestId, outcome: Outcome) {
+        let request = self.requests.remove(id);
+        self.books.ended(request.state, outcome);
+        self.tell(request.class, request.scheduled, outcome);
+    }
+
+    /// Those of these requests that ended when their client did are forgotten for good.
+    fn forget(&mut self, mut requests: Chain) {
+        while let Some(id) = self.requests.take_first(&mut requests) {
+            self.books.forgotten(self.requests.remove(id).state);
+        }
+    }
+
+    /// Counts how a request ended.
+    fn tell(&mut self, class: u8, scheduled: Instant, outcome: Outcome) {
+        self.recorder.record(usize::from(class), scheduled, self.now, outcome);
+        if let Some(series) = &mut self.series {
+            series.record(scheduled, self.now, outcome);
+        }
+    }
+
+    fn set_state(&mut self, id: RequestId, state: State) {
+        let request = &mut self.requests[id];
+        self.books.moves(request.state, state);
+        request.state = state;
+    }
+
+    /// The delay of one message.
+    fn network_delay(&mut self) -> Duration {
+        self.scenario.network.delay.sample(&mut self.network)
+    }
+
+    fn audit(&mut self) {
+        for server in &self.servers {
+            self.books.check_server(server);
+        }
+        self.books.check_requests(&self.requests);
+    }
+
+    /// Requests that nothing has come back for.
+    fn forsake_the_rest(&mut self) {
+        for (_, Request { state, class, scheduled, .. }) in std::mem::take(&mut self.requests) {
+            match state {
+                State::Orphan => {}
+                State::Waiting => {
+                    let dropped = Outcome::DroppedAtClient(DropReason::Expired);
+                    self.tell(class, scheduled, dropped);
+                }
+                _ => self.tell(class, scheduled, Outcome::Unanswered),
+            }
+        }
+    }
+
+    fn report(self) -> Report {
+        let mut counts = Counts::default();
+        self.servers.iter().for_each(|server| counts.add(server.counts()));
+        Report {
+            recorder: self.recorder,
+            series: self.series,
+            counts,
+            events: self.events.scheduled(),
+        }
+    }
+}

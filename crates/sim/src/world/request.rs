@@ -1,0 +1,247 @@
+//! Requests: what they are, where they are, and chains of them that cost no memory.
+
+use std::ops::{Index, IndexMut};
+use std::time::Duration;
+
+use seawall_control::request::{Claims, Context, Stage};
+use seawall_control::{Instant, Rng};
+use seawall_measure::ServiceTime;
+use slab::Slab;
+
+use super::Link;
+use crate::scenario::Workload;
+
+/// Place of a request among all; reused after its end.
+pub(super) type RequestId = u32;
+
+/// End of a chain.
+const NOBODY: RequestId = RequestId::MAX;
+
+/// Where a request is. It goes through them in this order, and may leave from any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum State {
+    /// At its client, not sent.
+    Waiting,
+    /// On its way, or waiting to be read.
+    Sent,
+    /// Admitted: it waits for a core or a lock, or has one.
+    Admitted,
+    /// Its reply is ready, served.
+    Served,
+    /// Its reply is ready, refused.
+    Refused,
+    /// Its client is gone; it ended then, and whoever still has it forgets it.
+    Orphan,
+}
+
+impl State {
+    /// How many there are.
+    pub(super) const COUNT: usize = 6;
+}
+
+/// One request.
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) scheduled: Instant,
+    pub(super) sent: Instant,
+    pub(super) arrived: Instant,
+    pub(super) link: Link,
+    pub(super) state: State,
+    pub(super) class: u8,
+    /// The step of its handler that is next, or at work.
+    pub(super) step: u8,
+    /// It holds the lock that this step needs.
+    pub(super) has_lock: bool,
+    /// Where it was refused.
+    pub(super) refused_at: Stage,
+    /// When its first step began, and the CPU time that all had so far.
+    pub(super) started: Instant,
+    pub(super) worked: Duration,
+    pub(super) demand: u32,
+    pub(super) window_ack: u32,
+    /// Draws the times of its steps: the same whatever else happens.
+    pub(super) work: Rng,
+    /// Who follows it in a chain.
+    next: RequestId,
+    /// Seawall's own bookkeeping on it, once it has arrived.
+    pub(super) context: Context,
+}
+
+/// All requests that are under way.
+#[derive(Debug, Default)]
+pub(super) struct Requests(Slab<Request>);
+
+/// Some requests in order, each in one chain at most.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chain {
+    first: RequestId,
+    last: RequestId,
+    pub(super) len: u32,
+}
+
+impl Request {
+    pub(super) fn new(scheduled: Instant, link: Link, class: u8, work: Rng) -> Self {
+        Self {
+            scheduled,
+            sent: scheduled,
+            arrived: scheduled,
+            link,
+            state: State::Waiting,
+            class,
+            step: 0,
+            has_lock: false,
+            refused_at: Stage::ADMISSION,
+            started: scheduled,
+            worked: Duration::ZERO,
+            demand: 0,
+            window_ack: 0,
+            work,
+            next: NOBODY,
+            context: Context::new(Claims::default(), scheduled),
+        }
+    }
+}
+
+impl Requests {
+    pub(super) fn insert(&mut self, request: Request) -> RequestId {
+        self.0.insert(request) as RequestId
+    }
+
+    pub(super) fn remove(&mut self, id: RequestId) -> Request {
+        self.0.remove(id as usize)
+    }
+
+    /// How many are in each [`State`].
+    pub(super) fn census(&self) -> [u64; State::COUNT] {
+        let mut census = [0; State::COUNT];
+        self.0.iter().for_each(|(_, request)| census[request.state as usize] += 1);
+        census
+    }
+
+    /// Those of some connections.
+    pub(super) fn ids_of(&self, chosen: impl Fn(Link) -> bool) -> Vec<RequestId> {
+        let chosen = self.0.iter().filter(|(_, request)| chosen(request.link));
+        chosen.map(|(id, _)| id as RequestId).collect()
+    }
+
+    /// Puts a request at the end of a chain.
+    pub(super) fn append(&mut self, chain: &mut Chain, id: RequestId) {
+        self[id].next = NOBODY;
+        match chain.len {
+            0 => chain.first = id,
+            _ => self[chain.last].next = id,
+        }
+        chain.last = id;
+        chain.len += 1;
+    }
+
+    /// Takes the first request off a chain.
+    pub(super) fn take_first(&self, chain: &mut Chain) -> Option<RequestId> {
+        chain.len = chain.len.checked_sub(1)?;
+        let first = chain.first;
+        chain.first = self[first].next;
+        Some(first)
+    }
+}
+
+impl Index<RequestId> for Requests {
+    type Output = Request;
+
+    fn index(&self, id: RequestId) -> &Request {
+        &self.0[id as usize]
+    }
+}
+
+impl IndexMut<RequestId> for Requests {
+    fn index_mut(&mut self, id: RequestId) -> &mut Request {
+        &mut self.0[id as usize]
+    }
+}
+
+impl IntoIterator for Requests {
+    type Item = (usize, Request);
+    type IntoIter = slab::IntoIter<Request>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl Chain {
+    pub(super) const EMPTY: Self = Self { first: NOBODY, last: NOBODY, len: 0 };
+}
+
+/// The classes of requests, ready for use.
+#[derive(Debug)]
+pub(super) struct Mix {
+    classes: Vec<Class>,
+    locks: usize,
+}
+
+#[derive(Debug)]
+struct Class {
+    name: String,
+    /// Up to which draw from 0 to 1 a request is of this class.
+    bound: f64,
+    steps: Vec<Step>,
+}
+
+/// One step of a handler.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) cpu: ServiceTime,
+    /// Number of the lock that it needs.
+    pub(super) lock: Option<usize>,
+}
+
+impl Mix {
+    pub(super) fn new(workload: &Workload) -> Self {
+        let classes = workload.classes();
+        let total: f64 = classes.iter().map(|class| class.share).sum();
+        let mut locks: Vec<String> = Vec::new();
+        let mut number = |name: &String| match locks.iter().position(|known| known == name) {
+            Some(number) => number,
+            None => {
+                locks.push(name.clone());
+                locks.len() - 1
+            }
+        };
+        let mut bound = 0.0;
+        let mut classes: Vec<Class> = classes
+            .into_iter()
+            .map(|class| {
+                bound += class.share / total;
+                let steps = class.steps.iter();
+                let steps = steps
+                    .map(|step| Step { cpu: step.cpu, lock: step.lock.as_ref().map(&mut number) })
+                    .collect();
+                Class { name: class.name, bound, steps }
+            })
+            .collect();
+        if let Some(last) = classes.last_mut() {
+            last.bound = f64::INFINITY; // whatever the sum of the shares was rounded to
+        }
+        Self { classes, locks: locks.len() }
+    }
+
+    /// The class of the next request.
+    pub(super) fn draw(&self, rng: &mut Rng) -> u8 {
+        let draw = rng.uniform();
+        let class = self.classes.iter().position(|class| draw < class.bound);
+        class.expect("the last class has no bound") as u8
+    }
+
+    /// A step of the class's handler; `None` when there are no more.
+    pub(super) fn step(&self, class: u8, step: u8) -> Option<&Step> {
+        self.classes[usize::from(class)].steps.get(usize::from(step))
+    }
+
+    /// How many locks the steps need.
+    pub(super) fn locks(&self) -> usize {
+        self.locks
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.classes.iter().map(|class| class.name.as_str())
+    }
+}

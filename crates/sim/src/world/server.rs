@@ -1,0 +1,562 @@
+//! A server: messages first, then the run queue, on as many cores as it has.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use seawall_control::controller::{
+    Algorithm, Arrival, Completion, Dequeue, Feedback, Init, Outcome, Refusal, RefusalReason,
+    ServerController, SessionEvent, SessionId, Signal, Verdict,
+};
+use seawall_control::lanes::Lanes;
+use seawall_control::predict::queue;
+use seawall_control::request::{Budget, Claims, Class, Context, Identity, Rejected, Stage};
+use seawall_control::{Instant, time};
+use serde::{Deserialize, Serialize};
+
+use super::lock::Lock;
+use super::request::{Chain, RequestId, State};
+use super::{Event, Link, World};
+use crate::scenario::{Costs, Scenario};
+
+/// What a server did in the measured time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Messages received.
+    pub received: u64,
+    /// Messages sent, those with replies and those without.
+    pub sent: u64,
+    /// Messages among them that only tell a client its window.
+    pub credits: u64,
+    /// Credits taken back by them.
+    pub revoked: u64,
+    /// CPU time of all cores.
+    pub busy_ns: u64,
+    /// Requests refused at entry.
+    pub refused_at_entry: u64,
+    /// Requests refused at the run queue, when they came or when they were to run.
+    pub refused_later: u64,
+}
+
+impl Counts {
+    /// Adds those of another server.
+    pub(super) fn add(&mut self, other: Self) {
+        self.received += other.received;
+        self.sent += other.sent;
+        self.credits += other.credits;
+        self.revoked += other.revoked;
+        self.busy_ns += other.busy_ns;
+        self.refused_at_entry += other.refused_at_entry;
+        self.refused_later += other.refused_later;
+    }
+}
+
+/// One server.
+#[derive(Debug)]
+pub(super) struct Server {
+    index: u16,
+    controller: Box<dyn ServerController>,
+    predictor: queue::RunQueue,
+    budget: Budget,
+    costs: Costs,
+    slowness: f64,
+    /// Messages that wait for a core: to be read, or to be written.
+    messages: VecDeque<Task>,
+    /// Requests that wait for one.
+    runnable: Lanes<RequestId>,
+    cores: Vec<Work>,
+    idle: Vec<u16>,
+    /// By client.
+    sessions: Vec<Session>,
+    locks: Vec<Lock>,
+    /// The longest that a message waited to be read since the controller was last told.
+    read_delay: Duration,
+    /// When a timer event is due.
+    timer: Instant,
+    counts: Counts,
+}
+
+/// Something for an idle core to do. It counts as waiting since it was put into its queue.
+#[derive(Clone, Copy, Debug)]
+enum Task {
+    /// Read what a client sent.
+    Read { link: Link, requests: Chain, queued: Instant },
+    /// Write what is ready for a client.
+    Write { link: Link },
+    /// Run a request.
+    Run { request: RequestId, since: Instant },
+}
+
+/// What a core is doing.
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    Nothing,
+    Reading { link: Link, requests: Chain, queued: Instant },
+    Running { request: RequestId },
+    Writing { link: Link, replies: Chain, feedback: Feedback },
+}
+
+/// A server's end of a connection.
+#[derive(Clone, Copy, Debug)]
+struct Session {
+    generation: u16,
+    /// Replies that are not written yet.
+    ready: Chain,
+    /// News for the client that no reply carries.
+    push: Feedback,
+    /// The window that the client was told last.
+    window: u32,
+    /// True from when something is ready until it is written.
+    writing: bool,
+}
+
+impl Session {
+    fn new(generation: u16) -> Self {
+        let (ready, push) = (Chain::EMPTY, Feedback::None);
+        Self { generation, ready, push, window: 0, writing: false }
+    }
+
+    fn has_news(&self) -> bool {
+        self.ready.len > 0 || self.push != Feedback::None
+    }
+}
+
+impl Server {
+    pub(super) fn new(
+        index: u16,
+        scenario: &Scenario,
+        speed: f64,
+        locks: usize,
+        algorithm: &Arc<dyn Algorithm>,
+        init: Init,
+    ) -> Self {
+        let cores = scenario.server.cores;
+        Self {
+            index,
+            controller: algorithm.clone().server(init),
+            predictor: queue::RunQueue::new(cores),
+            budget: scenario.server.budget.under(algorithm.name()),
+            costs: scenario.server.costs.clone(),
+            slowness: speed.recip(),
+            messages: VecDeque::new(),
+            runnable: Lanes::default(),
+            cores: vec![Work::Nothing; cores as usize],
+            idle: (0..cores as u16).rev().collect(),
+            sessions: vec![Session::new(0); scenario.workload.clients as usize],
+            locks: (0..locks).map(|_| Lock::default()).collect(),
+            read_delay: Duration::ZERO,
+            timer: Instant::NEVER,
+            counts: Counts::default(),
+        }
+    }
+
+    /// The controller, to look at.
+    pub(super) fn controller(&self) -> &dyn ServerController {
+        &*self.controller
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// What an idle core should do, if there is one and there is something to do.
+    fn next_task(&mut self) -> Option<Task> {
+        if self.idle.is_empty() {
+            return None;
+        }
+        let run = |(since, request)| Task::Run { request, since };
+        self.messages.pop_front().or_else(|| self.runnable.pop().map(run))
+    }
+
+    /// Whether a core is idle although there is something to do.
+    pub(super) fn neglects_work(&self) -> bool {
+        let idle = self.cores.iter().filter(|work| matches!(work, Work::Nothing)).count();
+        idle > 0 && !(self.messages.is_empty() && self.runnable.is_empty())
+    }
+
+    /// A client connects.
+    pub(super) fn open(&mut self, now: Instant, link: Link) {
+        self.sessions[link.client as usize] = Session::new(link.generation);
+        self.controller.on_session(now, session(link), SessionEvent::Opened(Identity::default()));
+    }
+
+    fn age(&self, now: Instant) -> Duration {
+        self.runnable.oldest().map_or(Duration::ZERO, |oldest| now.since(oldest))
+    }
+
+    /// Tells the controller the queueing delay, as a live server does.
+    fn signal(&mut self, now: Instant) {
+        let delay = std::mem::take(&mut self.read_delay) + self.age(now);
+        self.controller.on_signal(now, Signal::QueueDelay(delay));
+    }
+
+    /// Hands out all that the controller wants clients to be told.
+    fn push(&mut self, now: Instant) {
+        while let Some((id, feedback)) = self.controller.poll_push(now) {
+            let session = &mut self.sessions[id.slot as usize];
+            if u32::from(session.generation) == id.generation {
+                session.push = feedback;
+                self.write_soon(id.slot);
+            }
+        }
+    }
+
+    /// Sees to it that what is ready for a client gets written.
+    fn write_soon(&mut self, client: u32) {
+        let session = &mut self.sessions[client as usize];
+        if !std::mem::replace(&mut session.writing, true) {
+            let link = Link { client, server: self.index, generation: session.generation };
+            self.messages.push_back(Task::Write { link });
+        }
+    }
+
+    /// A core works for `time`, as it would take at the nominal speed.
+    fn occupy(&mut self, measured: bool, core: u16, work: Work, time: Duration) -> Duration {
+        let time = if self.slowness == 1.0 { time } else { time.mul_f64(self.slowness) };
+        self.cores[usize::from(core)] = work;
+        self.counts.busy_ns += if measured { time::nanos(time) } else { 0 };
+        time
+    }
+}
+
+impl World<'_> {
+    /// A message has reached a server.
+    pub(super) fn receive(&mut self, link: Link, requests: Chain) {
+        let measured = self.is_measured();
+        let server = &mut self.servers[usize::from(link.server)];
+        server.counts.received += u64::from(measured);
+        server.messages.push_back(Task::Read { link, requests, queued: self.now });
+        self.dispatch(link.server);
+    }
+
+    /// A client is gone: its session ends, and with it what was ready for it.
+    pub(super) fn close(&mut self, server: usize, client: u32) {
+        let server = &mut self.servers[server];
+        let session = &mut server.sessions[client as usize];
+        let generation = u32::from(session.generation);
+        let ready = std::mem::replace(session, Session::new(session.generation + 1)).ready;
+        let id = SessionId { slot: client, generation };
+        server.controller.on_session(self.now, id, SessionEvent::Closed);
+        server.push(self.now);
+        let index = server.index;
+        self.forget(ready);
+        self.dispatch(index);
+    }
+
+    /// A controller wanted to be looked at.
+    pub(super) fn server_timer(&mut self, index: u16) {
+        let now = self.now;
+        let server = &mut self.servers[usize::from(index)];
+        if server.timer != now {
+            return;
+        }
+        server.timer = Instant::NEVER;
+        if server.controller.poll_timeout().is_some_and(|at| at <= now) {
+            server.signal(now);
+            server.controller.handle_timeout(now);
+            server.push(now);
+        }
+        self.dispatch(index);
+    }
+
+    /// A core is free again.
+    pub(super) fn core_done(&mut self, index: u16, core: u16) {
+        let server = &mut self.servers[usize::from(index)];
+        match std::mem::replace(&mut server.cores[usize::from(core)], Work::Nothing) {
+            Work::Nothing => self.books.core_was_idle(),
+            Work::Reading { link, requests, queued } => {
+                server.idle.push(core);
+                self.judge(link, requests, queued);
+            }
+            Work::Running { request } => {
+                server.idle.push(core);
+                self.ran(index, request);
+            }
+            Work::Writing { link, replies, feedback } => {
+                server.idle.push(core);
+                self.wrote(link, replies, feedback);
+            }
+        }
+        self.dispatch(index);
+    }
+
+    /// Gives idle cores something to do, as long as there is something.
+    fn dispatch(&mut self, index: u16) {
+        while let Some(task) = self.servers[usize::from(index)].next_task() {
+            match task {
+                Task::Read { link, requests, queued } => self.read(link, requests, queued),
+                Task::Write { link } => self.write(link),
+                Task::Run { request, since } => self.run_first(index, since, request),
+            }
+        }
+        self.rearm_server(index);
+    }
+
+    fn read(&mut self, link: Link, requests: Chain, queued: Instant) {
+        let costs = &self.servers[usize::from(link.server)].costs;
+        let time = costs.receive + costs.request * requests.len;
+        self.occupy(link.server, Work::Reading { link, requests, queued }, time);
+    }
+
+    /// Requests have been read: which of them may join the run queue?
+    fn judge(&mut self, link: Link, mut requests: Chain, queued: Instant) {
+        let (now, waited) = (self.now, self.now.since(queued));
+        let server = &mut self.servers[usize::from(link.server)];
+        if server.sessions[link.client as usize].generation != link.generation {
+            return self.forget(requests);
+        }
+        server.read_delay = server.read_delay.max(waited);
+        while let Some(id) = self.requests.take_first(&mut requests) {
+            match self.admit(link, id, waited) {
+                Ok(()) => {
+                    self.set_state(id, State::Admitted);
+                    self.servers[usize::from(link.server)].runnable.push(now, true, id);
+                }
+                Err(refusal) => {
+                    if refusal.reason == RefusalReason::WindowExceeded {
+                        self.books.refused_the_honest();
+                    }
+                    self.refuse(link, id, refusal.rejected.stage);
+                }
+            }
+        }
+    }
+
+    fn admit(&mut self, link: Link, id: RequestId, waited: Duration) -> Result<(), Refusal> {
+        let now = self.now;
+        let server = &mut self.servers[usize::from(link.server)];
+        let request = &mut self.requests[id];
+        let age = server.age(now);
+        let mut arrival = Arrival::new(session(link));
+        arrival.class = Class(request.class);
+        arrival.demand = request.demand;
+        arrival.window_ack = request.window_ack;
+        arrival.queue_delay = waited + age;
+        request.arrived = now;
+
+        let late = request.sent.since(request.scheduled) + waited;
+        let deadline = self.scenario.workload.deadline;
+        let deadline = deadline.map(|deadline| deadline.saturating_sub(late));
+        let slo = self.init.slo;
+        let left = deadline.map_or(slo, |left| left.min(slo));
+        let after = server.predictor.service_p99() + self.init.rtt;
+        let context = Context::new(Claims { deadline, ..Claims::default() }, now);
+        request.context = match server.budget.of(left, after) {
+            Some(budget) => context.with_budget_at_most(budget),
+            None => context,
+        };
+        let verdict = server.controller.on_arrival(now, &arrival);
+        request.context.charge(waited);
+        if let Verdict::Refuse(refusal) = verdict {
+            return Err(refusal);
+        }
+        let predicted = server.predictor.wait(server.runnable.len(), age);
+        let admitted = request.context.admit(Stage::RUN_QUEUE, now, predicted);
+        admitted.map_err(|rejected| Refusal { reason: RefusalReason::Overload, rejected })
+    }
+
+    /// A core takes a request that waited since then, unless it waited too long.
+    fn run_first(&mut self, index: u16, since: Instant, id: RequestId) {
+        let now = self.now;
+        let request = &mut self.requests[id];
+        if request.state == State::Orphan {
+            return self.drop_orphan(index, id);
+        }
+        request.context.charge(now.since(since));
+        // A request that was handed a lock has begun before.
+        if !request.has_lock {
+            request.started = now;
+            if let Err(rejected) = self.still_worth_it(index, id) {
+                let link = self.requests[id].link;
+                return self.refuse(link, id, rejected.stage);
+            }
+        }
+        self.step(index, id);
+    }
+
+    /// The last look at a request before it runs.
+    fn still_worth_it(&mut self, index: u16, id: RequestId) -> Result<(), Rejected> {
+        let request = &self.requests[id];
+        request.context.admit(Stage::RUN_QUEUE, self.now, Duration::ZERO)?;
+        let server = &mut self.servers[usize::from(index)];
+        if server.controller.judges_dequeues() {
+            let waited = request.context.charged();
+            let mut dequeue = Dequeue::new(session(request.link), waited);
+            dequeue.class = Class(request.class);
+            if let Verdict::Refuse(refusal) = server.controller.on_dequeue(self.now, &dequeue) {
+                return Err(refusal.rejected);
+            }
+        }
+        Ok(())
+    }
+
+    /// The request's next step begins on an idle core, or it waits for the step's lock.
+    fn step(&mut self, index: u16, id: RequestId) {
+        let request = &mut self.requests[id];
+        let step = self.classes.step(request.class, request.step).expect("its steps are not over");
+        let locks = &mut self.servers[usize::from(index)].locks;
+        if let Some(lock) = step.lock
+            && !request.has_lock
+            && !locks[lock].acquire(id)
+        {
+            return;
+        }
+        request.has_lock = step.lock.is_some();
+        let time = step.cpu.sample(&mut request.work);
+        request.worked += time;
+        self.occupy(index, Work::Running { request: id }, time);
+    }
+
+    /// A step has ended; the next one follows on the same core, if it needs no other's lock.
+    fn ran(&mut self, index: u16, id: RequestId) {
+        self.unlock(index, id);
+        let request = &mut self.requests[id];
+        request.step += 1;
+        if request.state == State::Orphan {
+            self.drop_orphan(index, id);
+        } else if self.classes.step(request.class, request.step).is_some() {
+            self.step(index, id);
+        } else {
+            let service = self.now.since(request.started);
+            self.servers[usize::from(index)].predictor.on_served(request.worked, service);
+            let link = request.link;
+            self.ready(link, id, State::Served);
+        }
+    }
+
+    /// Hands the lock that the request's step needed, if it has it, to who waits longest.
+    fn unlock(&mut self, index: u16, id: RequestId) {
+        let request = &mut self.requests[id];
+        if !std::mem::take(&mut request.has_lock) {
+            return;
+        }
+        let step = self.classes.step(request.class, request.step).expect("its steps are not over");
+        let server = &mut self.servers[usize::from(index)];
+        if let Some(next) = step.lock.and_then(|lock| server.locks[lock].release()) {
+            self.requests[next].has_lock = true;
+            server.runnable.push(self.now, true, next);
+        }
+    }
+
+    /// Nobody wants the request any more, and its turn has come.
+    fn drop_orphan(&mut self, index: u16, id: RequestId) {
+        self.unlock(index, id);
+        self.books.forgotten(self.requests.remove(id).state);
+    }
+
+    fn refuse(&mut self, link: Link, id: RequestId, stage: Stage) {
+        let measured = self.is_measured();
+        let counts = &mut self.servers[usize::from(link.server)].counts;
+        if stage == Stage::ADMISSION {
+            counts.refused_at_entry += u64::from(measured);
+        } else {
+            counts.refused_later += u64::from(measured);
+        }
+        self.requests[id].refused_at = stage;
+        self.ready(link, id, State::Refused);
+    }
+
+    /// The reply of a request is ready to be written.
+    fn ready(&mut self, link: Link, id: RequestId, state: State) {
+        self.set_state(id, state);
+        let server = &mut self.servers[usize::from(link.server)];
+        self.requests.append(&mut server.sessions[link.client as usize].ready, id);
+        server.write_soon(link.client);
+    }
+
+    /// A core takes all that is ready for a client, and the controller says what to tell it.
+    fn write(&mut self, link: Link) {
+        let now = self.now;
+        let server = &mut self.servers[usize::from(link.server)];
+        let owner = &mut server.sessions[link.client as usize];
+        if owner.generation != link.generation {
+            return;
+        }
+        if !owner.has_news() {
+            owner.writing = false;
+            return;
+        }
+        let replies = std::mem::replace(&mut owner.ready, Chain::EMPTY);
+        let push = std::mem::replace(&mut owner.push, Feedback::None);
+        let feedback = if replies.len == 0 {
+            push
+        } else {
+            server.signal(now);
+            let mut rest = replies;
+            while let Some(id) = self.requests.take_first(&mut rest) {
+                let request = &self.requests[id];
+                let outcome = match request.state {
+                    State::Served => Outcome::Done,
+                    _ => Outcome::Refused(request.refused_at),
+                };
+                let mut completion = Completion::new(session(link), outcome, request.arrived);
+                completion.class = Class(request.class);
+                completion.queue_delay = request.context.charged();
+                completion.in_budget = !request.context.remaining(now).is_zero();
+                server.controller.on_completion(now, &completion);
+            }
+            let feedback = server.controller.feedback(now, session(link));
+            server.push(now);
+            feedback
+        };
+        let carried = replies.len.max(1);
+        let time = server.costs.send + server.costs.reply * carried;
+        self.count_message(link, replies, feedback);
+        self.occupy(link.server, Work::Writing { link, replies, feedback }, time);
+    }
+
+    fn count_message(&mut self, link: Link, replies: Chain, feedback: Feedback) {
+        let measured = u64::from(self.is_measured());
+        let server = &mut self.servers[usize::from(link.server)];
+        server.counts.sent += measured;
+        server.counts.credits += if replies.len == 0 { measured } else { 0 };
+        if let Feedback::Window { size, .. } = feedback {
+            let before = &mut server.sessions[link.client as usize].window;
+            if replies.len == 0 {
+                server.counts.revoked += measured * u64::from(before.saturating_sub(size));
+            }
+            *before = size;
+        }
+    }
+
+    /// A message is on its way to its client.
+    fn wrote(&mut self, link: Link, replies: Chain, feedback: Feedback) {
+        let delay = self.network_delay();
+        self.events.push(self.now + delay, Event::ToClient { link, replies, feedback });
+        let server = &mut self.servers[usize::from(link.server)];
+        let session = &mut server.sessions[link.client as usize];
+        if session.generation == link.generation {
+            session.writing = false;
+            if session.has_news() {
+                server.write_soon(link.client);
+            }
+        }
+    }
+
+    /// An idle core works for `time`.
+    fn occupy(&mut self, index: u16, work: Work, time: Duration) {
+        let measured = self.is_measured();
+        let server = &mut self.servers[usize::from(index)];
+        let core = server.idle.pop().expect("work is given to idle cores only");
+        let time = server.occupy(measured, core, work, time);
+        self.events.push(self.now + time, Event::CoreDone { server: index, core });
+    }
+
+    fn rearm_server(&mut self, index: u16) {
+        let server = &mut self.servers[usize::from(index)];
+        if let Some(at) = server.controller.poll_timeout()
+            && at < server.timer
+        {
+            server.timer = at.max(self.now);
+            self.events.push(server.timer, Event::ServerTimer { server: index });
+        }
+    }
+
+    fn is_measured(&self) -> bool {
+        self.window.contains(self.now)
+    }
+}
+
+fn session(link: Link) -> SessionId {
+    SessionId { slot: link.client, generation: u32::from(link.generation) }
+}
