@@ -1,0 +1,173 @@
+//! What one run of a plan amounted to: what `seawall sim --json` prints.
+
+use std::time::Duration;
+
+use seawall_control::Instant;
+use seawall_measure::recorder::Figures;
+use seawall_measure::{Bin, ClassSummary, Series};
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Params;
+use crate::scenario::Scenario;
+use crate::world::{Counts, Report};
+
+/// One run. No clock and no machine has a part in it: equal seeds make equal runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Which case of the plan it is.
+    pub params: Params,
+    /// Its seed.
+    pub seed: u64,
+    /// The SLO, in microseconds.
+    pub slo_us: f64,
+    /// Requests per second that `1x` means.
+    pub capacity: f64,
+    /// All requests.
+    pub figures: Figures,
+    /// Those of each class.
+    pub classes: Vec<ClassSummary>,
+    /// Messages that the servers received, per second.
+    pub received: f64,
+    /// Messages that they sent, per second.
+    pub sent: f64,
+    /// Messages among them that only told a client its window, per second.
+    pub credits: f64,
+    /// Part of the cores' time that was used, 0 to 1.
+    pub busy: f64,
+    /// What the servers did, counted.
+    pub counts: Counts,
+    /// How the servers took each shift of the load; only of runs with a time series.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shifts: Vec<Shift>,
+    /// The run over time, if the scenario asks for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub series: Vec<Bin>,
+    /// Events simulated.
+    pub events: u64,
+}
+
+/// How the servers took one shift of the load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Shift {
+    /// When it was, in seconds since the start.
+    pub at_s: f64,
+    /// Offered before, per second.
+    pub from: f64,
+    /// Offered from then on, per second.
+    pub to: f64,
+    /// How long after it goodput and tail were stable, in milliseconds; `None` if they never were.
+    pub stable_after_ms: Option<f64>,
+    /// The highest 99th percentile of a bin after it, in microseconds.
+    pub p99_peak_us: Option<f64>,
+    /// The highest mean delay of refusals of a bin after it, in microseconds.
+    pub reject_peak_us: Option<f64>,
+    /// The lowest goodput of a bin after it, over the mean of the last quarter until the next
+    /// shift.
+    pub goodput_dip: Option<f64>,
+}
+
+/// Metrics that claims may name, beside those of [`Figures`] and of shifts.
+pub const METRICS: [&str; 5] = ["received", "sent", "credits", "busy", "revoked"];
+
+/// Whether a claim may ask for it.
+pub(crate) fn is_metric(name: &str) -> bool {
+    let shift = |rest: &str| {
+        let (number, field) = rest.split_once('.')?;
+        number.parse::<usize>().ok().filter(|&number| number > 0)?;
+        Some(SHIFT_METRICS.contains(&field))
+    };
+    METRICS.contains(&name)
+        || Figures::METRICS.contains(&name)
+        || name.strip_prefix("shift").and_then(shift).unwrap_or(false)
+}
+
+const SHIFT_METRICS: [&str; 4] =
+    ["stable_after_ms", "p99_peak_us", "reject_peak_us", "goodput_dip"];
+
+impl Run {
+    /// Makes a run's result of what was recorded.
+    pub(crate) fn new(params: Params, seed: u64, scenario: &Scenario, report: &Report) -> Self {
+        let summary = report.recorder.summary();
+        let seconds = scenario.run.time.as_secs_f64();
+        let per_second = |count: u64| count as f64 / seconds;
+        let cores = f64::from(scenario.server.cores) * scenario.server.speeds.len() as f64;
+        let counts = report.counts;
+        Self {
+            params,
+            seed,
+            slo_us: scenario.slo().as_secs_f64() * 1e6,
+            capacity: scenario.capacity(),
+            figures: summary.total,
+            classes: summary.classes,
+            received: per_second(counts.received),
+            sent: per_second(counts.sent),
+            credits: per_second(counts.credits),
+            busy: counts.busy_ns as f64 / 1e9 / seconds / cores,
+            counts,
+            shifts: report.series.as_ref().map_or_else(Vec::new, |series| shifts(scenario, series)),
+            series: report.series.as_ref().map_or_else(Vec::new, |series| series.bins().collect()),
+            events: report.events,
+        }
+    }
+
+    /// A number by its name; `None` when there is no such, or nothing was measured.
+    pub fn metric(&self, name: &str) -> Option<f64> {
+        match name {
+            "received" => Some(self.received),
+            "sent" => Some(self.sent),
+            "credits" => Some(self.credits),
+            "busy" => Some(self.busy),
+            "revoked" => Some(self.counts.revoked as f64),
+            _ => match name.strip_prefix("shift").and_then(|rest| rest.split_once('.')) {
+                Some((number, field)) => {
+                    self.shifts.get(number.parse::<usize>().ok()?.checked_sub(1)?)?.metric(field)
+                }
+                None => self.figures.metric(name),
+            },
+        }
+    }
+}
+
+impl Shift {
+    fn metric(&self, name: &str) -> Option<f64> {
+        match name {
+            // Never is longer than anything that can be measured.
+            "stable_after_ms" => Some(self.stable_after_ms.unwrap_or(f64::MAX)),
+            "p99_peak_us" => self.p99_peak_us,
+            "reject_peak_us" => self.reject_peak_us,
+            "goodput_dip" => self.goodput_dip,
+            _ => None,
+        }
+    }
+}
+
+/// How each shift went, judged up to the next one.
+fn shifts(scenario: &Scenario, series: &Series) -> Vec<Shift> {
+    let Ok(rates) = scenario.rates() else { return Vec::new() };
+    let length = scenario.run.length();
+    let times: Vec<Duration> = rates.shifts().take_while(|&at| at < length).collect();
+    let bins: Vec<Bin> = series.bins().collect();
+    let shift = |(index, &at): (usize, &Duration)| {
+        let until = times.get(index + 1).copied().unwrap_or(length);
+        let within = |bin: &&Bin| {
+            bin.begin_seconds >= at.as_secs_f64() - 1e-9
+                && bin.begin_seconds < until.as_secs_f64() - 1e-9
+        };
+        let part: Vec<&Bin> = bins.iter().filter(within).collect();
+        let last = &part[part.len() - part.len().div_ceil(4)..];
+        let settled = last.iter().map(|bin| bin.goodput).sum::<f64>() / last.len().max(1) as f64;
+        let lowest = part.iter().map(|bin| bin.goodput).fold(f64::INFINITY, f64::min);
+        let start = Instant::ORIGIN;
+        let stable = series.stable_between(start + at, start + until, &Default::default());
+        Shift {
+            at_s: at.as_secs_f64(),
+            from: rates.at(at.saturating_sub(Duration::from_nanos(1))),
+            to: rates.at(at),
+            stable_after_ms: stable.map(|after| after.as_secs_f64() * 1e3),
+            p99_peak_us: part.iter().filter_map(|bin| bin.p99_us).reduce(f64::max),
+            reject_peak_us: part.iter().filter_map(|bin| bin.reject_mean_us).reduce(f64::max),
+            goodput_dip: (settled > 0.0).then_some(lowest / settled),
+        }
+    };
+    times.iter().enumerate().map(shift).collect()
+}

@@ -1,0 +1,178 @@
+//! What results should say, and how it is measured.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::case::{Case, Params};
+use super::PlanError;
+use crate::outcome;
+
+/// A statement about the results of a plan, usually a paper's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// Its name; several claims may share one.
+    pub id: String,
+    /// The figure that shows it, if any.
+    #[serde(default)]
+    pub figure: String,
+    /// What is claimed, in words.
+    pub text: String,
+    /// The number that is claimed; without one, only the direction counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paper: Option<f64>,
+    /// What `paper` and the measured number count. Default: what the measure does.
+    #[serde(default)]
+    pub unit: String,
+    /// What of each run is looked at: `goodput`, `p99_us`, `shift2.stable_after_ms`, …
+    pub metric: String,
+    /// The cases that it is about: labels by the names of sweeps, and `variant`. What is not named
+    /// may be anything.
+    #[serde(default)]
+    pub at: BTreeMap<String, Choice>,
+    /// The cases that those are compared with; each has the labels of the case itself, but for
+    /// these.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub over: BTreeMap<String, Choice>,
+    /// How both make one number. Default `value`.
+    #[serde(default)]
+    pub measure: Measure,
+    /// Which case is taken when `at` and `over` leave several. Default `least`, which says that it
+    /// holds for all of them.
+    #[serde(default)]
+    pub pick: Pick,
+    /// Which numbers count as reproduced.
+    pub band: Band,
+    /// True when the claim is that the number is small. Default false.
+    #[serde(default)]
+    pub lower: bool,
+}
+
+/// One label or several.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Choice {
+    /// This label.
+    One(String),
+    /// Any of these.
+    Any(Vec<String>),
+}
+
+/// How the metric of a case, and that of what it is compared with, make one number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Measure {
+    /// The metric itself; nothing to compare.
+    #[default]
+    Value,
+    /// Case over comparison.
+    Ratio,
+    /// How much more the case has, in percent of the comparison.
+    Gain,
+    /// Case less comparison.
+    Difference,
+}
+
+/// Which of several numbers is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pick {
+    /// The least favourable: the claim is about all cases.
+    #[default]
+    Least,
+    /// The most favourable: a paper's "up to".
+    Most,
+    /// The mean.
+    Mean,
+}
+
+/// Which numbers count as reproduced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Band {
+    /// The same direction by more than three standard errors over the seeds.
+    Dir,
+    /// At least half of the effect that is claimed.
+    Half,
+    /// Within a fifth of the number.
+    Near,
+    /// The number is a bound, and it is kept.
+    Abs,
+}
+
+impl Choice {
+    fn allows(&self, label: &str) -> bool {
+        match self {
+            Self::One(one) => one == label,
+            Self::Any(any) => any.iter().any(|one| one == label),
+        }
+    }
+
+    fn labels(&self) -> &[String] {
+        match self {
+            Self::One(one) => std::slice::from_ref(one),
+            Self::Any(any) => any,
+        }
+    }
+}
+
+impl Claim {
+    /// The pairs of cases that are compared; without anything to compare with, only the first of
+    /// each is there.
+    pub(super) fn pairs(&self, cases: &[&Params]) -> Vec<(usize, Option<usize>)> {
+        let meets = |params: &Params, wanted: &BTreeMap<String, Choice>| {
+            wanted.iter().all(|(name, choice)| {
+                params.0.get(name).is_some_and(|label| choice.allows(label))
+            })
+        };
+        let mut pairs = Vec::new();
+        for (index, case) in cases.iter().enumerate().filter(|(_, case)| meets(case, &self.at)) {
+            if self.over.is_empty() {
+                pairs.push((index, None));
+                continue;
+            }
+            let alike = |other: &Params| {
+                case.0.iter().all(|(name, label)| {
+                    self.over.contains_key(name) || other.0.get(name) == Some(label)
+                })
+            };
+            let others = cases.iter().enumerate();
+            let others = others.filter(|(_, other)| meets(other, &self.over) && alike(other));
+            pairs.extend(others.map(|(other, _)| (index, Some(other))));
+        }
+        pairs
+    }
+
+    pub(super) fn check(&self, cases: &[Case]) -> Result<(), PlanError> {
+        let refuse = |field: &str, problem: String| {
+            Err(PlanError::field(format!("claim {}: {field}", self.id), problem))
+        };
+        if !outcome::is_metric(&self.metric) {
+            let known = outcome::METRICS.join(", ");
+            return refuse("metric", format!("{} is unknown; allowed: {known}", self.metric));
+        }
+        if self.paper.is_none() && self.band != Band::Dir {
+            return refuse("paper", "without a number, the band can only be dir".into());
+        }
+        if self.over.is_empty() != (self.measure == Measure::Value) {
+            return refuse("over", "a value has nothing, all else something to compare with".into());
+        }
+        if self.measure == Measure::Value && self.band == Band::Dir {
+            return refuse("band", "a value by itself has no direction".into());
+        }
+        let params: Vec<&Params> = cases.iter().map(|case| &case.params).collect();
+        for (name, choice) in self.at.iter().chain(&self.over) {
+            for label in choice.labels() {
+                if !params.iter().any(|params| params.0.get(name) == Some(label)) {
+                    let problem = format!("no case has the {name} {label}");
+                    return refuse("at, over", problem);
+                }
+            }
+        }
+        if self.pairs(&params).is_empty() {
+            return refuse("at, over", "no cases meet both".into());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,133 @@
+//! Claims, judged by results.
+
+use serde::{Deserialize, Serialize};
+
+use super::case::Params;
+use super::claim::{Band, Claim, Measure, Pick};
+use crate::outcome::Run;
+
+/// Standard errors that a direction must be away from nothing.
+const CLEAR: f64 = 3.0;
+
+/// How far from the number still counts as near, as a part of it.
+const NEAR: f64 = 0.2;
+
+/// Whether results say what a claim does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Verdict {
+    /// They do.
+    #[serde(rename = "reproduced")]
+    Reproduced,
+    /// They do not.
+    #[serde(rename = "not reproduced")]
+    NotReproduced,
+}
+
+/// A claim, the number that was measured, and what follows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judgement<'a> {
+    /// The claim.
+    pub claim: &'a Claim,
+    /// Mean over the seeds; `None` when a run has no such number.
+    pub measured: Option<f64>,
+    /// Its standard error, when there are several seeds.
+    pub error: Option<f64>,
+    /// The case that was taken.
+    pub case: Option<Params>,
+    /// What follows.
+    pub verdict: Verdict,
+}
+
+/// The number of one pair of cases.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Number {
+    mean: f64,
+    error: Option<f64>,
+}
+
+impl Claim {
+    /// Judges the claim by the runs of its plan, in any order.
+    pub fn judge(&self, runs: &[Run]) -> Judgement<'_> {
+        let mut cases: Vec<&Params> = runs.iter().map(|run| &run.params).collect();
+        cases.sort_unstable();
+        cases.dedup();
+        let pairs = self.pairs(&cases);
+        let numbers: Option<Vec<(Number, &Params)>> = pairs
+            .iter()
+            .map(|&(case, other)| {
+                let number = self.number(runs, cases[case], other.map(|other| cases[other]))?;
+                Some((number, cases[case]))
+            })
+            .collect();
+        let taken = numbers.and_then(|numbers| self.take(&numbers));
+        let holds = taken.as_ref().is_some_and(|(number, _)| self.holds(*number));
+        Judgement {
+            claim: self,
+            measured: taken.as_ref().map(|(number, _)| number.mean),
+            error: taken.as_ref().and_then(|(number, _)| number.error),
+            case: taken.and_then(|(_, case)| case),
+            verdict: if holds { Verdict::Reproduced } else { Verdict::NotReproduced },
+        }
+    }
+
+    /// The measured number of one pair, seed by seed: equal seeds have equal arrivals.
+    fn number(&self, runs: &[Run], case: &Params, other: Option<&Params>) -> Option<Number> {
+        let metric = |params: &Params, seed: u64| {
+            let run = runs.iter().find(|run| run.seed == seed && run.params == *params)?;
+            run.metric(&self.metric)
+        };
+        let seeds = runs.iter().filter(|run| run.params == *case).map(|run| run.seed);
+        let number = |seed| {
+            let value = metric(case, seed)?;
+            let Some(other) = other else { return Some(value) };
+            let other = metric(other, seed)?;
+            Some(match self.measure {
+                Measure::Value => value,
+                Measure::Ratio => value / other,
+                Measure::Gain => (value / other - 1.0) * 100.0,
+                Measure::Difference => value - other,
+            })
+        };
+        let numbers: Vec<f64> = seeds.map(number).collect::<Option<_>>()?;
+        let count = numbers.len() as f64;
+        let mean = numbers.iter().sum::<f64>() / count;
+        let squares: f64 = numbers.iter().map(|number| (number - mean).powi(2)).sum();
+        let error = (count > 1.0).then(|| (squares / (count - 1.0) / count).sqrt());
+        mean.is_finite().then_some(Number { mean, error })
+    }
+
+    fn take<'a>(&self, numbers: &[(Number, &'a Params)]) -> Option<(Number, Option<Params>)> {
+        let favour = |number: &Number| if self.lower { -number.mean } else { number.mean };
+        let by_favour = |a: &&(Number, &'a Params), b: &&(Number, &'a Params)| {
+            favour(&a.0).total_cmp(&favour(&b.0))
+        };
+        let named = |(number, case): &(Number, &Params)| (*number, Some((*case).clone()));
+        match self.pick {
+            Pick::Least => numbers.iter().min_by(by_favour).map(named),
+            Pick::Most => numbers.iter().max_by(by_favour).map(named),
+            Pick::Mean => {
+                let count = numbers.len() as f64;
+                let mean = numbers.iter().map(|(number, _)| number.mean).sum::<f64>() / count;
+                let squares = |(number, _): &(Number, _)| Some(number.error?.powi(2));
+                let error: Option<f64> = numbers.iter().map(squares).sum();
+                let error = error.map(|sum| sum.sqrt() / count);
+                (count > 0.0).then_some((Number { mean, error }, None))
+            }
+        }
+    }
+
+    fn holds(&self, number: Number) -> bool {
+        // What is measured when there is no effect at all.
+        let neutral = if self.measure == Measure::Ratio { 1.0 } else { 0.0 };
+        let sign = if self.lower { -1.0 } else { 1.0 };
+        let effect = sign * (number.mean - neutral);
+        match (self.band, self.paper) {
+            (Band::Dir, _) => effect > CLEAR * number.error.unwrap_or(0.0) && effect > 0.0,
+            (Band::Half, Some(paper)) => effect >= sign * (paper - neutral) / 2.0,
+            (Band::Near, Some(paper)) => (number.mean - paper).abs() <= NEAR * paper.abs(),
+            (Band::Abs, Some(paper)) if self.lower => number.mean <= paper,
+            (Band::Abs, Some(paper)) => number.mean >= paper,
+            (_, None) => false,
+        }
+    }
+}

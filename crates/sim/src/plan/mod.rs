@@ -1,0 +1,292 @@
+//! Plans: what to simulate, how often, and what it shows.
+//!
+//! A plan is a TOML file. The smallest is an empty one: the default scenario, once.
+//!
+//! ```toml
+//! title = "Two algorithms at three loads"
+//! seeds = 3
+//!
+//! [scenario]                      # everything about one run, see `Scenario`
+//! workload.clients = 100
+//! run = { warm_up = "200ms", time = "300ms" }
+//!
+//! [[variant]]                     # what is compared: a name, and what differs from the scenario
+//! name = "none"
+//! scenario.admission.algorithm = "none"
+//! [[variant]]
+//! name = "breakwater"
+//! scenario.admission.algorithm = "breakwater"
+//!
+//! [[sweep]]                       # each variant runs at each value; several sweeps multiply
+//! key = "workload.load"
+//! values = ["0.5x", "1x", "2x"]
+//!
+//! [[claim]]                       # what the results should say, see `Claim`
+//! id = "A1"
+//! text = "at twice the capacity, goodput is kept"
+//! metric = "goodput"
+//! at = { variant = "breakwater", load = "2x" }
+//! over = { load = "1x" }
+//! measure = "ratio"
+//! paper = 0.95
+//! band = "near"
+//! ```
+//!
+//! Later parts go over earlier ones: scenario, then points of sweeps, then the variant, then what
+//! the variant has `for` the labels of these points.
+
+mod case;
+mod claim;
+mod judge;
+pub mod table;
+
+use seawall_control::config::ConfigError;
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+pub use case::{Case, Params};
+pub use claim::{Band, Claim, Measure, Pick};
+pub use judge::{Judgement, Verdict};
+
+use crate::scenario::Scenario;
+
+/// Most runs of one plan.
+const RUNS_MAX: usize = 100_000;
+
+/// What to simulate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Plan {
+    /// What it is about, for people.
+    pub title: String,
+    /// Why its numbers are what they are, for people.
+    pub about: String,
+    /// How often each case runs, each time with another seed. Default 1.
+    pub seeds: u32,
+    /// The scenario that all cases share.
+    pub scenario: Table,
+    /// What goes over it in long runs, as papers have them.
+    pub full: Table,
+    /// What is compared. Default: the scenario as it is, named after its algorithm.
+    #[serde(rename = "variant", skip_serializing_if = "Vec::is_empty")]
+    pub variants: Vec<Variant>,
+    /// What is varied.
+    #[serde(rename = "sweep", skip_serializing_if = "Vec::is_empty")]
+    pub sweeps: Vec<Sweep>,
+    /// What the results should say.
+    #[serde(rename = "claim", skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<Claim>,
+}
+
+/// One of the things that are compared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// Its name in results and claims.
+    pub name: String,
+    /// What goes over the plan's scenario.
+    #[serde(default)]
+    pub scenario: Table,
+    /// What goes over it at the points of sweeps that have these labels: a parameter that is tuned
+    /// anew there.
+    #[serde(default, rename = "for")]
+    pub at_label: Table,
+}
+
+/// One thing that is varied.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sweep {
+    /// The scenario's key that takes the values; its last part names the sweep, unless `name` does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<Value>,
+    /// Its name in results and claims.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Instead of a key and its values: points at which several keys change together.
+    #[serde(default, rename = "point", skip_serializing_if = "Vec::is_empty")]
+    pub points: Vec<Point>,
+}
+
+/// One point of a sweep.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Point {
+    /// Its label in results and claims.
+    pub label: String,
+    /// What goes over the plan's scenario.
+    #[serde(default)]
+    pub scenario: Table,
+}
+
+/// Why a plan cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// It is no TOML, or not of the schema; the text names line, column and what is allowed.
+    #[error("{0}")]
+    Syntax(String),
+    /// A part of it makes no sense.
+    #[error("{field}: {problem}")]
+    Field {
+        /// Which part.
+        field: String,
+        /// What is wrong, and what is allowed.
+        problem: String,
+    },
+    /// The scenario of a case makes no sense.
+    #[error("in the case {case}: {problem}")]
+    Case {
+        /// Its parameters.
+        case: String,
+        /// What is wrong, and what is allowed.
+        problem: String,
+    },
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            title: String::new(),
+            about: String::new(),
+            seeds: 1,
+            scenario: Table::new(),
+            full: Table::new(),
+            variants: Vec::new(),
+            sweeps: Vec::new(),
+            claims: Vec::new(),
+        }
+    }
+}
+
+impl Plan {
+    /// Reads a plan, and lays `settings` over it: keys with dots, of the scenario or, with `plan.`
+    /// in front, of the plan itself.
+    ///
+    /// # Errors
+    ///
+    /// Names line and column, key or field, and what is allowed.
+    pub fn read(text: &str, settings: &[(String, Value)]) -> Result<Self, PlanError> {
+        let syntax = |error: toml::de::Error| PlanError::Syntax(error.to_string());
+        // Once as a whole, and its scenario as one, for messages with line and column.
+        let _: Plan = toml::from_str(text).map_err(syntax)?;
+        let _: Lines = toml::from_str(text).map_err(syntax)?;
+        let mut table: Table = text.parse().map_err(syntax)?;
+        for (key, value) in settings {
+            let path = match key.strip_prefix("plan.") {
+                Some(key) => key.to_owned(),
+                None => format!("scenario.{key}"),
+            };
+            table::insert(&mut table, &path, value.clone())
+                .map_err(|error| PlanError::field(key, error))?;
+        }
+        let plan = Self::deserialize(table).map_err(syntax)?;
+        let set: Vec<&str> = settings.iter().map(|(key, _)| key.as_str()).collect();
+        plan.check(&set)?;
+        Ok(plan)
+    }
+
+    /// The same with its long runs.
+    #[must_use]
+    pub fn full(mut self) -> Self {
+        let full = std::mem::take(&mut self.full);
+        table::lay(&mut self.scenario, &full);
+        self
+    }
+
+    /// Names that a claim may ask for.
+    fn params(&self) -> Vec<String> {
+        let sweeps = self.sweeps.iter().map(Sweep::name);
+        std::iter::once("variant".to_owned()).chain(sweeps).collect()
+    }
+
+    fn check(&self, set: &[&str]) -> Result<(), PlanError> {
+        if !(1..=1_000).contains(&self.seeds) {
+            return Err(PlanError::field("seeds", "allowed is 1 to 1000"));
+        }
+        let mut runs = self.variants.len().max(1) * self.seeds as usize;
+        for sweep in &self.sweeps {
+            sweep.check()?;
+            if let Some(key) = &sweep.key
+                && set.contains(&key.as_str())
+            {
+                let problem = "the plan sweeps it; set plan.sweep, or another key";
+                return Err(PlanError::field(key, problem));
+            }
+            runs = runs.saturating_mul(sweep.len());
+        }
+        if runs > RUNS_MAX {
+            let problem = format!("they make {runs} runs; allowed are {RUNS_MAX}");
+            return Err(PlanError::field("sweep", problem));
+        }
+        let names = self.variants.iter().map(|variant| &variant.name);
+        if let Some(twice) = repeated(names) {
+            return Err(PlanError::field("variant.name", format!("{twice} is there twice")));
+        }
+        if let Some(twice) = repeated(self.params().iter()) {
+            return Err(PlanError::field("sweep.name", format!("{twice} is there twice")));
+        }
+        let cases = self.cases()?;
+        self.claims.iter().try_for_each(|claim| claim.check(&cases))
+    }
+}
+
+impl Sweep {
+    /// Its name in results and claims.
+    pub fn name(&self) -> String {
+        match (&self.name, &self.key) {
+            (Some(name), _) => name.clone(),
+            (None, Some(key)) => key.rsplit('.').next().unwrap_or(key).to_owned(),
+            (None, None) => String::new(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.values.len().max(self.points.len())
+    }
+
+    fn check(&self) -> Result<(), PlanError> {
+        let problem = match (&self.key, self.points.is_empty()) {
+            (Some(_), true) if self.values.is_empty() => "it has no values",
+            (Some(_), true) => return Ok(()),
+            (None, false) if self.name.is_none() => "give it a name",
+            (None, false) if self.values.is_empty() => {
+                let labels = self.points.iter().map(|point| &point.label);
+                let Some(twice) = repeated(labels) else { return Ok(()) };
+                return Err(PlanError::field("sweep.point", format!("{twice} is there twice")));
+            }
+            _ => "give either a key and values, or a name and points",
+        };
+        Err(PlanError::field("sweep", problem))
+    }
+}
+
+impl PlanError {
+    fn field(field: impl Into<String>, problem: impl ToString) -> Self {
+        Self::Field { field: field.into(), problem: problem.to_string() }
+    }
+
+    fn case(case: &Params, error: &ConfigError) -> Self {
+        Self::Case { case: case.to_string(), problem: error.to_string() }
+    }
+}
+
+/// The parts of a plan that are scenarios, read as such.
+#[derive(Deserialize)]
+struct Lines {
+    #[serde(default)]
+    #[expect(dead_code, reason = "only the errors of reading it matter")]
+    scenario: Scenario,
+    #[serde(default)]
+    #[expect(dead_code, reason = "only the errors of reading it matter")]
+    full: Scenario,
+}
+
+/// A name that occurs twice.
+fn repeated<'a>(names: impl Iterator<Item = &'a String>) -> Option<&'a String> {
+    let mut seen = std::collections::BTreeSet::new();
+    names.into_iter().find(|name| !seen.insert(*name))
+}

@@ -1,0 +1,70 @@
+//! The runs of a plan, side by side on all cores.
+
+use rayon::prelude::*;
+
+use crate::outcome::Run;
+use crate::plan::{Case, Plan, PlanError};
+use crate::world::{Violation, World};
+
+/// Why a plan's runs ended early.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The plan cannot be used.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// A rule was broken: a bug, in an algorithm or in the simulator.
+    #[error("a bug: {violation} (in the case {case}, seed {seed})")]
+    Violation {
+        /// Parameters of the case.
+        case: String,
+        /// Its seed.
+        seed: u64,
+        /// The rule.
+        violation: Violation,
+    },
+}
+
+impl Plan {
+    /// Runs all cases with all seeds; `progress` hears of each run that is over. The results are in
+    /// the order of the [cases](Plan::cases), and of the seeds within each.
+    ///
+    /// # Errors
+    ///
+    /// When the plan makes no sense, or a rule was broken.
+    pub fn run(&self, progress: impl Fn() + Sync) -> Result<Vec<Run>, RunError> {
+        let cases = self.cases()?;
+        let runs: Vec<(&Case, u64)> = cases
+            .iter()
+            .flat_map(|case| (1..=u64::from(self.seeds)).map(move |seed| (case, seed)))
+            .collect();
+        // One by one, as they differ in length by far.
+        let runs = runs.into_par_iter().with_max_len(1);
+        runs.map(|(case, seed)| {
+            let run = run(case, seed);
+            progress();
+            run
+        })
+        .collect()
+    }
+
+    /// How many runs there are.
+    ///
+    /// # Errors
+    ///
+    /// When the plan makes no sense.
+    pub fn len(&self) -> Result<usize, PlanError> {
+        Ok(self.cases()?.len() * self.seeds as usize)
+    }
+}
+
+fn run(case: &Case, seed: u64) -> Result<Run, RunError> {
+    let failed = |violation| RunError::Violation { case: case.params.to_string(), seed, violation };
+    let world = World::new(&case.scenario, seed)
+        .map_err(|error| PlanError::Case {
+            case: case.params.to_string(),
+            problem: error.to_string(),
+        })?;
+    let report = world.run().map_err(failed)?;
+    Ok(Run::new(case.params.clone(), seed, &case.scenario, &report))
+}
