@@ -42,6 +42,11 @@ pub struct Run {
     /// The run over time, if the scenario asks for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Bin>,
+    /// Whether goodput came back after the last overload: nine tenths of what was offered, once the
+    /// queue of a server without control would have drained and half a second more. `None` when
+    /// there was no overload, or no such time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovered: Option<bool>,
     /// Events simulated.
     pub events: u64,
 }
@@ -106,6 +111,7 @@ impl Run {
             counts,
             shifts: report.series.as_ref().map_or_else(Vec::new, |series| shifts(scenario, series)),
             series: report.series.as_ref().map_or_else(Vec::new, |series| series.bins().collect()),
+            recovered: report.recovered,
             events: report.events,
         }
     }

@@ -60,11 +60,10 @@ impl Plan {
 
 fn run(case: &Case, seed: u64) -> Result<Run, RunError> {
     let failed = |violation| RunError::Violation { case: case.params.to_string(), seed, violation };
-    let world = World::new(&case.scenario, seed)
-        .map_err(|error| PlanError::Case {
-            case: case.params.to_string(),
-            problem: error.to_string(),
-        })?;
+    let world = World::new(&case.scenario, seed).map_err(|error| PlanError::Case {
+        case: case.params.to_string(),
+        problem: error.to_string(),
+    })?;
     let report = world.run().map_err(failed)?;
     Ok(Run::new(case.params.clone(), seed, &case.scenario, &report))
 }

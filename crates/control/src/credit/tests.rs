@@ -250,3 +250,11 @@ fn guests_take_what_the_pool_has_and_then_their_share() {
     (0..60).for_each(|slot| server.book(id(slot), 0));
     assert_eq!(admitted(&mut server, 100), 80);
 }
+
+#[test]
+fn a_credit_too_many_is_found() {
+    let mut server = server(3, &[2, 1, 0], 9);
+    assert_eq!(server.check(), Ok(()));
+    server.issued += 1;
+    assert!(server.check().is_err());
+}

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::case::{Case, Params};
 use super::PlanError;
+use super::case::{Case, Params};
 use crate::outcome;
 
 /// A statement about the results of a plan, usually a paper's.
@@ -122,9 +122,9 @@ impl Claim {
     /// each is there.
     pub(super) fn pairs(&self, cases: &[&Params]) -> Vec<(usize, Option<usize>)> {
         let meets = |params: &Params, wanted: &BTreeMap<String, Choice>| {
-            wanted.iter().all(|(name, choice)| {
-                params.0.get(name).is_some_and(|label| choice.allows(label))
-            })
+            wanted
+                .iter()
+                .all(|(name, choice)| params.0.get(name).is_some_and(|label| choice.allows(label)))
         };
         let mut pairs = Vec::new();
         for (index, case) in cases.iter().enumerate().filter(|(_, case)| meets(case, &self.at)) {
@@ -156,7 +156,10 @@ impl Claim {
             return refuse("paper", "without a number, the band can only be dir".into());
         }
         if self.over.is_empty() != (self.measure == Measure::Value) {
-            return refuse("over", "a value has nothing, all else something to compare with".into());
+            return refuse(
+                "over",
+                "a value has nothing, all else something to compare with".into(),
+            );
         }
         if self.measure == Measure::Value && self.band == Band::Dir {
             return refuse("band", "a value by itself has no direction".into());

@@ -111,8 +111,10 @@ impl Books {
         self.demand(false, Rule::WorkConserved, || "an idle core has done something".into());
     }
 
-    /// Counts the requests that there are.
-    pub(super) fn check_requests(&mut self, requests: &Requests) {
+    /// Counts the requests that there are; somebody must have each of them, and `held` are.
+    pub(super) fn check_requests(&mut self, requests: &Requests, held: u64) {
+        let alive = requests.len();
+        self.demand(alive == held, Rule::NoneLost, || format!("{held} of {alive} are somewhere"));
         let (found, booked) = (requests.census(), self.census);
         self.demand(found == booked, Rule::NoneLost, || {
             format!("found {found:?} where {booked:?} are booked")
@@ -123,7 +125,7 @@ impl Books {
     pub(super) fn check_server(&mut self, server: &Server) {
         let neglects = server.neglects_work();
         self.demand(!neglects, Rule::WorkConserved, || "a core is idle while work waits".into());
-        if let Err(problem) = server.controller().check() {
+        if let Err(problem) = server.controller.check() {
             self.demand(false, Rule::BooksBalance, || problem.into());
         }
     }

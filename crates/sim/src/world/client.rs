@@ -73,6 +73,11 @@ impl Client {
         self.connections.is_empty()
     }
 
+    /// Requests that wait to be sent.
+    pub(super) fn holds(&self) -> u64 {
+        self.connections.iter().map(|connection| connection.outbox.pending() as u64).sum()
+    }
+
     fn link(&self, server: usize) -> Link {
         Link { client: self.id, server: server as u16, generation: self.generation }
     }
@@ -165,6 +170,7 @@ impl World<'_> {
 
     /// A message has reached its client.
     pub(super) fn answer(&mut self, link: Link, mut replies: Chain, feedback: Feedback) {
+        self.on_the_way -= u64::from(replies.len);
         let Some(connection) = standing(&mut self.clients, link) else {
             return self.forget(replies);
         };
@@ -220,6 +226,7 @@ impl World<'_> {
             let delay = self.network_delay();
             let Some(connection) = standing(&mut self.clients, link) else { return };
             connection.delivered = connection.delivered.max(self.now + delay);
+            self.on_the_way += u64::from(leaving.len);
             self.events.push(connection.delivered, Event::ToServer { link, requests: leaving });
         }
     }

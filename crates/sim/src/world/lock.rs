@@ -19,6 +19,11 @@ impl Lock {
         !std::mem::replace(&mut self.held, true)
     }
 
+    /// Requests that wait for it.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Gives the lock up, and hands it to who waits longest.
     pub(super) fn release(&mut self) -> Option<RequestId> {
         let next = self.waiting.pop_front();

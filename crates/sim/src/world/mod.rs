@@ -12,6 +12,7 @@
 mod books;
 mod client;
 mod lock;
+mod recovery;
 mod request;
 mod server;
 mod tracing;
@@ -33,6 +34,7 @@ use crate::queue::Queue;
 use crate::scenario::Scenario;
 use books::Books;
 use client::Client;
+use recovery::Recovery;
 use request::{Chain, Request, RequestId, Requests, State};
 use server::Server;
 use tracing::Trace;
@@ -92,10 +94,29 @@ pub struct World<'a> {
     requests: Requests,
     clients: Vec<Client>,
     servers: Vec<Server>,
+    /// Requests in messages that the network has.
+    on_the_way: u64,
     books: Books,
     recorder: Recorder,
     series: Option<Series>,
+    recovery: Recovery,
     trace: Trace<'a>,
+    fault: Option<Fault>,
+}
+
+/// A bug that tests put in, to see that it is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// A message of replies vanishes.
+    LosesReplies,
+    /// A request is answered although it was already.
+    AnswersTwice,
+    /// The server takes windows as acknowledged that no client was told.
+    ForgetsWindows,
+    /// A core that has written something is not used again.
+    ForgetsCores,
+    /// After the first overload, everything is refused.
+    NeverRecovers,
 }
 
 /// What one run amounted to.
@@ -107,6 +128,9 @@ pub struct Report {
     pub series: Option<Series>,
     /// What the servers did in the measured time.
     pub counts: Counts,
+    /// Whether goodput came back after the last overload; `None` when there was none, or no time to
+    /// tell.
+    pub recovered: Option<bool>,
     /// Events that happened.
     pub events: u64,
 }
@@ -150,8 +174,11 @@ impl<'a> World<'a> {
             books: Books::default(),
             recorder: Recorder::new(recorder).expect("the scenario was checked"),
             series,
+            recovery: Recovery::new(scenario),
             trace: Trace::default(),
+            fault: None,
             servers: Vec::new(),
+            on_the_way: 0,
             clients: Vec::new(),
             classes,
         };
@@ -234,6 +261,11 @@ impl<'a> World<'a> {
         }
     }
 
+    /// Whether this bug was put in.
+    fn has(&self, fault: Fault) -> bool {
+        cfg!(test) && self.fault == Some(fault)
+    }
+
     fn schedule_arrival(&mut self) {
         if let Some(next) = self.arrivals.next()
             && next.at < self.window.end
@@ -259,6 +291,7 @@ impl<'a> World<'a> {
     /// Counts how a request ended.
     fn tell(&mut self, class: u8, scheduled: Instant, outcome: Outcome) {
         self.recorder.record(usize::from(class), scheduled, self.now, outcome);
+        self.recovery.record(scheduled, self.now, outcome);
         if let Some(series) = &mut self.series {
             series.record(scheduled, self.now, outcome);
         }
@@ -279,7 +312,9 @@ impl<'a> World<'a> {
         for server in &self.servers {
             self.books.check_server(server);
         }
-        self.books.check_requests(&self.requests);
+        let at_clients: u64 = self.clients.iter().map(Client::holds).sum();
+        let at_servers: u64 = self.servers.iter().map(Server::holds).sum();
+        self.books.check_requests(&self.requests, at_clients + self.on_the_way + at_servers);
     }
 
     /// Requests that nothing has come back for.
@@ -303,7 +338,11 @@ impl<'a> World<'a> {
             recorder: self.recorder,
             series: self.series,
             counts,
+            recovered: self.recovery.verdict(),
             events: self.events.scheduled(),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -111,6 +111,10 @@ impl Requests {
         self.0.remove(id as usize)
     }
 
+    pub(super) fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
     /// How many are in each [`State`].
     pub(super) fn census(&self) -> [u64; State::COUNT] {
         let mut census = [0; State::COUNT];

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::lock::Lock;
 use super::request::{Chain, RequestId, State};
-use super::{Event, Link, World};
+use super::{Event, Fault, Link, World};
 use crate::scenario::{Costs, Scenario};
 
 /// What a server did in the measured time.
@@ -55,7 +55,7 @@ impl Counts {
 #[derive(Debug)]
 pub(super) struct Server {
     index: u16,
-    controller: Box<dyn ServerController>,
+    pub(super) controller: Box<dyn ServerController>,
     predictor: queue::RunQueue,
     budget: Budget,
     costs: Costs,
@@ -150,11 +150,6 @@ impl Server {
         }
     }
 
-    /// The controller, to look at.
-    pub(super) fn controller(&self) -> &dyn ServerController {
-        &*self.controller
-    }
-
     pub(super) fn counts(&self) -> Counts {
         self.counts
     }
@@ -166,6 +161,25 @@ impl Server {
         }
         let run = |(since, request)| Task::Run { request, since };
         self.messages.pop_front().or_else(|| self.runnable.pop().map(run))
+    }
+
+    /// Requests that are in it, wherever.
+    pub(super) fn holds(&self) -> u64 {
+        let read = |task: &Task| match task {
+            Task::Read { requests, .. } => requests.len,
+            _ => 0,
+        };
+        let at_work = |work: &Work| match work {
+            Work::Nothing => 0,
+            Work::Reading { requests, .. } => requests.len,
+            Work::Running { .. } => 1,
+            Work::Writing { replies, .. } => replies.len,
+        };
+        let messages: u32 = self.messages.iter().map(read).sum();
+        let cores: u32 = self.cores.iter().map(at_work).sum();
+        let ready: u32 = self.sessions.iter().map(|session| session.ready.len).sum();
+        let blocked: usize = self.locks.iter().map(Lock::waiting).sum();
+        u64::from(messages + cores + ready) + (self.runnable.len() + blocked) as u64
     }
 
     /// Whether a core is idle although there is something to do.
@@ -223,6 +237,7 @@ impl World<'_> {
     /// A message has reached a server.
     pub(super) fn receive(&mut self, link: Link, requests: Chain) {
         let measured = self.is_measured();
+        self.on_the_way -= u64::from(requests.len);
         let server = &mut self.servers[usize::from(link.server)];
         server.counts.received += u64::from(measured);
         server.messages.push_back(Task::Read { link, requests, queued: self.now });
@@ -273,7 +288,9 @@ impl World<'_> {
                 self.ran(index, request);
             }
             Work::Writing { link, replies, feedback } => {
-                server.idle.push(core);
+                if self.fault != Some(Fault::ForgetsCores) {
+                    server.idle.push(core);
+                }
                 self.wrote(link, replies, feedback);
             }
         }
@@ -331,6 +348,9 @@ impl World<'_> {
         arrival.class = Class(request.class);
         arrival.demand = request.demand;
         arrival.window_ack = request.window_ack;
+        if self.fault == Some(Fault::ForgetsWindows) {
+            arrival.window_ack += 1;
+        }
         arrival.queue_delay = waited + age;
         request.arrived = now;
 
@@ -345,7 +365,10 @@ impl World<'_> {
             Some(budget) => context.with_budget_at_most(budget),
             None => context,
         };
-        let verdict = server.controller.on_arrival(now, &arrival);
+        let mut verdict = server.controller.on_arrival(now, &arrival);
+        if self.fault == Some(Fault::NeverRecovers) && server.counts.refused_at_entry > 0 {
+            verdict = Verdict::Refuse(Refusal::at_entry(RefusalReason::Overload, age));
+        }
         request.context.charge(waited);
         if let Verdict::Refuse(refusal) = verdict {
             return Err(refusal);
@@ -459,6 +482,9 @@ impl World<'_> {
     /// The reply of a request is ready to be written.
     fn ready(&mut self, link: Link, id: RequestId, state: State) {
         self.set_state(id, state);
+        if self.has(Fault::AnswersTwice) {
+            self.set_state(id, state);
+        }
         let server = &mut self.servers[usize::from(link.server)];
         self.requests.append(&mut server.sessions[link.client as usize].ready, id);
         server.write_soon(link.client);
@@ -522,7 +548,10 @@ impl World<'_> {
     /// A message is on its way to its client.
     fn wrote(&mut self, link: Link, replies: Chain, feedback: Feedback) {
         let delay = self.network_delay();
-        self.events.push(self.now + delay, Event::ToClient { link, replies, feedback });
+        if !self.has(Fault::LosesReplies) {
+            self.on_the_way += u64::from(replies.len);
+            self.events.push(self.now + delay, Event::ToClient { link, replies, feedback });
+        }
         let server = &mut self.servers[usize::from(link.server)];
         let session = &mut server.sessions[link.client as usize];
         if session.generation == link.generation {

@@ -1,0 +1,111 @@
+//! The checkers, checked: each bug that is put in is found, and none is found where there is none.
+
+use seawall_control::controller::{
+    Arrival, Completion, ServerController, SessionEvent, SessionId, Verdict,
+};
+use seawall_control::metrics::Metrics;
+
+use super::books::Rule;
+use super::*;
+
+/// Overload of a small server whose clients come and go, then calm.
+fn scenario(algorithm: &str) -> Scenario {
+    let text = "
+        run = { warm_up = '1ms', time = '900ms' }
+        server.cores = 2
+        workload.clients = 20
+        workload.load = '0s:2x,50ms:0.5x'
+        workload.crash = [{ at = '20ms', share = 0.5, away = '5ms' }]";
+    let mut scenario: Scenario = toml::from_str(text).unwrap();
+    scenario.admission.algorithm = algorithm.into();
+    scenario
+}
+
+fn run(algorithm: &str, fault: Option<Fault>) -> Result<Report, Violation> {
+    let scenario = scenario(algorithm);
+    let mut world = World::new(&scenario, 3).unwrap();
+    world.fault = fault;
+    world.run()
+}
+
+#[track_caller]
+fn finds(fault: Fault, rule: Rule) {
+    let violation = run("breakwater", Some(fault)).map(drop).unwrap_err();
+    assert_eq!(violation.rule, rule, "{violation}");
+}
+
+#[test]
+fn without_a_bug_none_is_found() {
+    for algorithm in seawall_control::admission::NAMES {
+        let report = run(algorithm, None).unwrap_or_else(|bug| panic!("{algorithm}: {bug}"));
+        assert_eq!(report.recovered, Some(true), "{algorithm}");
+    }
+}
+
+#[test]
+fn lost_replies_are_found() {
+    finds(Fault::LosesReplies, Rule::NoneLost);
+}
+
+#[test]
+fn second_answers_are_found() {
+    finds(Fault::AnswersTwice, Rule::OneEnd);
+}
+
+/// A controller whose books are wrong.
+#[derive(Debug)]
+struct Cooked;
+
+impl ServerController for Cooked {
+    fn on_session(&mut self, _: Instant, _: SessionId, _: SessionEvent) {}
+
+    fn on_arrival(&mut self, _: Instant, _: &Arrival) -> Verdict {
+        Verdict::Admit
+    }
+
+    fn on_completion(&mut self, _: Instant, _: &Completion) {}
+
+    fn check(&self) -> Result<(), &'static str> {
+        Err("issued credits are not the sum of windows")
+    }
+
+    fn metrics(&self) -> Metrics {
+        Metrics::new()
+    }
+}
+
+#[test]
+fn cooked_books_are_found() {
+    let scenario = scenario("none");
+    let mut world = World::new(&scenario, 1).unwrap();
+    world.servers[0].controller = Box::new(Cooked);
+    assert_eq!(world.run().map(drop).unwrap_err().rule, Rule::BooksBalance);
+}
+
+#[test]
+fn punished_honesty_is_found() {
+    finds(Fault::ForgetsWindows, Rule::HonestyPays);
+}
+
+#[test]
+fn idle_cores_are_found() {
+    finds(Fault::ForgetsCores, Rule::WorkConserved);
+}
+
+#[test]
+fn a_server_that_never_recovers_is_found() {
+    let report = run("breakwater", Some(Fault::NeverRecovers)).unwrap();
+    assert_eq!(report.recovered, Some(false));
+}
+
+#[test]
+fn equal_seeds_make_equal_traces() {
+    let scenario = scenario("breakwater");
+    let trace = |seed| {
+        let mut trace = Vec::new();
+        World::new(&scenario, seed).unwrap().traced(&mut trace).run().unwrap();
+        trace
+    };
+    let (one, same, other) = (trace(1), trace(1), trace(2));
+    assert!(one.len() > 100_000 && one == same && one != other);
+}

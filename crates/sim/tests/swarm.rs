@@ -1,0 +1,135 @@
+//! Random scenarios under all checkers, and what they reached.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use seawall_control::{Rng, admission};
+use seawall_sim::scenario::{Balance, Class, Crash, Step};
+use seawall_sim::world::Report;
+use seawall_sim::{Scenario, World};
+
+/// What each algorithm should meet in a swarm.
+const SITUATIONS: [&str; 5] =
+    ["load shift", "refusal", "client drop", "revocation", "client crash"];
+
+/// A scenario in which anything may be unusual, but small enough for thousands of them.
+fn scenario(seed: u64) -> Scenario {
+    let rng = &mut Rng::new(seed);
+    let mut scenario = Scenario::default();
+    let names = admission::NAMES;
+    scenario.admission.algorithm = names[(seed % names.len() as u64) as usize].into();
+
+    let clients = [1, 3, 20, 100, 400];
+    scenario.workload.clients = *pick(rng, &clients);
+    let services =
+        ["const:10us", "exp:10us", "bimodal:10us", "lognormal:10us:2", "exp:1us", "exp:50us"];
+    scenario.workload.service = pick(rng, &services).parse().unwrap();
+    scenario.workload.arrivals = pick(rng, &["poisson", "constant"]).parse().unwrap();
+    scenario.workload.balance =
+        *pick(rng, &[Balance::RoundRobin, Balance::Random, Balance::TwoChoices]);
+    let (first, second) = (load(rng, 3.0), load(rng, 1.2));
+    let shift = rng.below(20) + 1;
+    scenario.workload.load = format!("0s:{first}x,{shift}ms:{second}x").parse().unwrap();
+    if rng.chance(0.3) {
+        scenario.workload.classes = classes(rng);
+    }
+    if rng.chance(0.3) {
+        scenario.workload.deadline = Some(micros(rng, 20, 500));
+    }
+    for _ in 0..rng.below(3) {
+        let (at, away) = (micros(rng, 0, 30_000), micros(rng, 0, 5_000));
+        scenario.workload.crashes.push(Crash { at, share: rng.uniform(), away });
+    }
+
+    scenario.server.cores = *pick(rng, &[1, 2, 10]);
+    let speeds: [&[f64]; 4] = [&[1.0], &[1.0], &[1.0, 0.5], &[1.0, 1.0, 0.1]];
+    scenario.server.speeds = pick(rng, &speeds).to_vec();
+    if rng.chance(0.3) {
+        scenario.server.budget = seawall_control::request::Budget::Auto;
+    }
+    let delays = ["const:5us", "exp:5us", "const:500ns", "const:200us"];
+    scenario.network.delay = pick(rng, &delays).parse().unwrap();
+    (scenario.run.warm_up, scenario.run.time) = (Duration::ZERO, Duration::from_millis(30));
+
+    scenario.admission.client.pending_max = *pick(rng, &[1, 16, 1024]);
+    scenario.admission.credit.messages_per_reply = *pick(rng, &[0.0, 0.25, 4.0]);
+    scenario.admission.breakwater.beta = *pick(rng, &[0.02, 0.5]);
+    scenario
+}
+
+fn pick<'a, T>(rng: &mut Rng, values: &'a [T]) -> &'a T {
+    &values[rng.below(values.len() as u64) as usize]
+}
+
+fn load(rng: &mut Rng, most: f64) -> f64 {
+    (rng.uniform() * most * 100.0).round() / 100.0
+}
+
+fn micros(rng: &mut Rng, least: u64, most: u64) -> Duration {
+    Duration::from_micros(least + rng.below(most - least))
+}
+
+/// Two classes, one of which needs a lock for some of its steps.
+fn classes(rng: &mut Rng) -> Vec<Class> {
+    let step = |cpu: &str, lock: Option<&str>| Step {
+        cpu: cpu.parse().unwrap(),
+        lock: lock.map(Into::into),
+    };
+    let locked = match rng.below(3) {
+        0 => vec![step("exp:10us", Some("hot"))],
+        1 => vec![step("exp:3us", None), step("exp:5us", Some("hot")), step("const:2us", None)],
+        _ => vec![step("exp:3us", Some("hot")), step("exp:5us", Some("cold"))],
+    };
+    let free = vec![step("exp:10us", None)];
+    let class = |name: &str, share, steps| Class { name: name.into(), share, steps };
+    vec![class("locked", 1.0, locked), class("free", rng.uniform() + 0.01, free)]
+}
+
+/// Runs scenarios, and counts by algorithm which situations came up.
+fn swarm(seeds: std::ops::Range<u64>) -> BTreeMap<String, [u64; SITUATIONS.len()]> {
+    let mut reached: BTreeMap<String, [u64; SITUATIONS.len()]> = BTreeMap::new();
+    for seed in seeds {
+        let scenario = scenario(seed);
+        let report = World::new(&scenario, seed)
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}"))
+            .run()
+            .unwrap_or_else(|bug| panic!("seed {seed}: {bug}\n{scenario:#?}"));
+        assert_ne!(report.recovered, Some(false), "seed {seed} does not recover\n{scenario:#?}");
+        let row = reached.entry(scenario.admission.algorithm.clone()).or_default();
+        for (count, came_up) in row.iter_mut().zip(situations(&scenario, &report)) {
+            *count += u64::from(came_up);
+        }
+    }
+    println!("{:<12} {}", "", SITUATIONS.join("  "));
+    for (name, row) in &reached {
+        println!("{name:<12} {row:?}");
+    }
+    reached
+}
+
+fn situations(scenario: &Scenario, report: &Report) -> [bool; SITUATIONS.len()] {
+    let figures = report.recorder.summary().total;
+    let refused = report.counts.refused_at_entry + report.counts.refused_later;
+    let shifts = scenario.rates().unwrap().shifts().count();
+    let crashes = scenario.workload.crashes.iter().any(|crash| crash.share > 0.0);
+    [shifts > 0, refused > 0, !figures.client_drops.is_empty(), report.counts.revoked > 0, crashes]
+}
+
+#[test]
+fn two_hundred_random_scenarios_break_no_rule() {
+    let reached = swarm(0..200);
+    for name in admission::NAMES {
+        let row = reached[name];
+        let [shift, refusal, _, revocation, crash] = row;
+        assert!(shift > 0 && crash > 0, "{name}: {row:?}");
+        // Whoever controls at the server refuses; only credits can be taken back.
+        assert!(refusal > 0 || name == "none", "{name}: {row:?}");
+        assert!(revocation > 0 || name != "breakwater", "{name}: {row:?}");
+    }
+}
+
+#[test]
+#[ignore = "long: twenty thousand scenarios"]
+fn twenty_thousand_random_scenarios_break_no_rule() {
+    swarm(200..20_200);
+}
