@@ -8,6 +8,7 @@ mod pin;
 mod progress;
 mod report;
 mod serve;
+mod sim;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -42,6 +43,8 @@ enum Command {
     Serve(serve::Options),
     /// Offer a load to a server, whatever it answers, and measure
     Load(Box<load::Options>),
+    /// Simulate what a plan describes: any number of clients and cores, on this machine
+    Sim(sim::Options),
 }
 
 fn main() -> ExitCode {
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Command::Demo(options) => demo::run(&options),
         Command::Serve(options) => serve::run(&options),
         Command::Load(options) => load::run(&options),
+        Command::Sim(options) => sim::run(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -16,7 +16,7 @@ fn main() {
         }
     };
     let start = std::time::Instant::now();
-    let runs = match plan.run(|| {}) {
+    let runs = match plan.run(|_, _| {}) {
         Ok(r) => r,
         Err(e) => {
             println!("{e}");

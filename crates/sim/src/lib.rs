@@ -7,7 +7,7 @@ mod runs;
 pub mod scenario;
 pub mod world;
 
-pub use outcome::{METRICS, Run, Shift};
+pub use outcome::{Run, Shift};
 pub use plan::Plan;
 pub use runs::RunError;
 pub use scenario::Scenario;

@@ -72,7 +72,7 @@ pub struct Shift {
 }
 
 /// Metrics that claims may name, beside those of [`Figures`] and of shifts.
-pub const METRICS: [&str; 5] = ["received", "sent", "credits", "busy", "revoked"];
+const METRICS: [&str; 5] = ["received", "sent", "credits", "busy", "revoked"];
 
 /// Whether a claim may ask for it.
 pub(crate) fn is_metric(name: &str) -> bool {
@@ -84,6 +84,16 @@ pub(crate) fn is_metric(name: &str) -> bool {
     METRICS.contains(&name)
         || Figures::METRICS.contains(&name)
         || name.strip_prefix("shift").and_then(shift).unwrap_or(false)
+}
+
+/// What to write instead of a metric that is unknown.
+pub(crate) fn allowed_metrics() -> String {
+    format!(
+        "allowed are {}, {}, and of the first shift shift1.{}",
+        Figures::METRICS.join(", "),
+        METRICS.join(", "),
+        SHIFT_METRICS.join(", shift1.")
+    )
 }
 
 const SHIFT_METRICS: [&str; 4] =

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use crate::outcome::Run;
-use crate::plan::{Case, Plan, PlanError};
+use crate::plan::{Case, Params, Plan, PlanError};
 use crate::world::{Violation, World};
 
 /// Why a plan's runs ended early.
@@ -26,13 +26,13 @@ pub enum RunError {
 }
 
 impl Plan {
-    /// Runs all cases with all seeds; `progress` hears of each run that is over. The results are in
+    /// Runs all cases with all seeds; `progress` hears of each run that begins. The results are in
     /// the order of the [cases](Plan::cases), and of the seeds within each.
     ///
     /// # Errors
     ///
     /// When the plan makes no sense, or a rule was broken.
-    pub fn run(&self, progress: impl Fn() + Sync) -> Result<Vec<Run>, RunError> {
+    pub fn run(&self, progress: impl Fn(&Params, u64) + Sync) -> Result<Vec<Run>, RunError> {
         let cases = self.cases()?;
         let runs: Vec<(&Case, u64)> = cases
             .iter()
@@ -41,9 +41,8 @@ impl Plan {
         // One by one, as they differ in length by far.
         let runs = runs.into_par_iter().with_max_len(1);
         runs.map(|(case, seed)| {
-            let run = run(case, seed);
-            progress();
-            run
+            progress(&case.params, seed);
+            run(case, seed)
         })
         .collect()
     }
@@ -53,7 +52,7 @@ impl Plan {
     /// # Errors
     ///
     /// When the plan makes no sense.
-    pub fn len(&self) -> Result<usize, PlanError> {
+    pub fn runs(&self) -> Result<usize, PlanError> {
         Ok(self.cases()?.len() * self.seeds as usize)
     }
 }

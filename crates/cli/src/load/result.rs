@@ -41,7 +41,7 @@ pub(super) fn table(run: &Run) -> String {
         "{}\n{algorithm}, {sessions} sessions, SLO {}; generator late by {} (p99); \
          {} unanswered, {} failed\n\
          dropped: by the clients, unsent; refused: by the servers, of what was sent\n",
-        grid::render(HEAD, &groups),
+        grid::render(&HEAD, 1, &groups),
         format::delay(summary.slo_us),
         format::delay_or_nothing(summary.lateness_p99_us),
         summary.total.unanswered,

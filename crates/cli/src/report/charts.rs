@@ -17,6 +17,7 @@ mod axis;
 mod by_load;
 mod fates;
 mod legend;
+pub(crate) mod lines;
 mod over_time;
 mod palette;
 mod run;
@@ -31,13 +32,13 @@ use super::run::Report;
 
 /// A chart and what is said above it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Chart {
+pub(crate) struct Chart {
     /// What it shows.
-    pub(super) title: String,
+    pub(crate) title: String,
     /// How to read it.
-    pub(super) caption: String,
+    pub(crate) caption: String,
     /// The picture.
-    pub(super) svg: String,
+    pub(crate) svg: String,
 }
 
 /// All charts of a service. `id` begins the ids of its elements: unique within the page, letters

@@ -9,30 +9,34 @@ const STYLE: TableStyle =
 /// Space behind a column, besides the one of the junction.
 const GAP: u16 = 1;
 
-/// Rows below a head, in groups with an empty line between them. The first column begins at the
-/// left; the others, which are numbers, end at the right. No line has spaces at its end, and the
-/// last one no line break.
-pub(crate) fn render<const N: usize>(head: [&str; N], groups: &[Vec<[String; N]>]) -> String {
+/// Rows below a head, in groups with an empty line between them. The first `names` columns begin at
+/// the left; the others, which are numbers, end at the right. No line has spaces at its end, and
+/// the last one no line break.
+pub(crate) fn render<R: AsRef<[String]>>(
+    head: &[&str],
+    names: usize,
+    groups: &[Vec<R>],
+) -> String {
     let mut table = Table::new();
-    table.load_style(STYLE).set_header(cells(head.map(str::to_owned)));
+    table.load_style(STYLE).set_header(cells(head, names));
     for (index, group) in groups.iter().enumerate() {
         if index > 0 {
             table.add_row([""]);
         }
         for row in group {
-            table.add_row(cells(row.clone()));
+            table.add_row(cells(row.as_ref(), names));
         }
     }
     for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, if index + 1 < N { GAP } else { 0 }));
+        column.set_padding((0, if index + 1 < head.len() { GAP } else { 0 }));
     }
     let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
     lines.join("\n")
 }
 
-fn cells<const N: usize>(texts: [String; N]) -> impl Iterator<Item = Cell> {
-    texts.into_iter().enumerate().map(|(index, text)| {
-        let side = if index == 0 { CellAlignment::Left } else { CellAlignment::Right };
+fn cells<T: std::fmt::Display>(texts: &[T], names: usize) -> impl Iterator<Item = Cell> {
+    texts.iter().enumerate().map(move |(index, text)| {
+        let side = if index < names { CellAlignment::Left } else { CellAlignment::Right };
         Cell::new(text).set_alignment(side)
     })
 }
@@ -45,7 +49,7 @@ mod tests {
     fn numbers_end_at_the_right() {
         let row = |name: &str, number: &str| [name.to_owned(), number.to_owned()];
         let groups = [vec![row("one", "1"), row("eleven", "11")], vec![row("all", "12")]];
-        let text = render(["name", "count"], &groups);
+        let text = render(&["name", "count"], 1, &groups);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "name    count");
         assert!(lines[1].chars().all(|c| c == '─') && !lines[1].is_empty());

@@ -19,7 +19,7 @@ pub(crate) mod page;
 pub(crate) mod run;
 pub(crate) mod table;
 
-mod charts;
+pub(crate) mod charts;
 mod html;
 #[cfg(test)]
 pub(crate) mod sample;

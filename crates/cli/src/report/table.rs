@@ -59,7 +59,7 @@ fn headline(service: &ServiceReport) -> String {
 fn points(service: &ServiceReport) -> String {
     let group = |control| service.points_of(control).into_iter().map(row).collect();
     let groups: Vec<_> = service.controls().into_iter().map(group).collect();
-    grid::render(HEAD, &groups)
+    grid::render(&HEAD, 1, &groups)
 }
 
 fn row(point: &Point) -> [String; HEAD.len()] {

@@ -102,14 +102,14 @@ pub enum Band {
 }
 
 impl Choice {
-    fn allows(&self, label: &str) -> bool {
+    pub(super) fn allows(&self, label: &str) -> bool {
         match self {
             Self::One(one) => one == label,
             Self::Any(any) => any.iter().any(|one| one == label),
         }
     }
 
-    fn labels(&self) -> &[String] {
+    pub(super) fn labels(&self) -> &[String] {
         match self {
             Self::One(one) => std::slice::from_ref(one),
             Self::Any(any) => any,
@@ -149,8 +149,8 @@ impl Claim {
             Err(PlanError::field(format!("claim {}: {field}", self.id), problem))
         };
         if !outcome::is_metric(&self.metric) {
-            let known = outcome::METRICS.join(", ");
-            return refuse("metric", format!("{} is unknown; allowed: {known}", self.metric));
+            let allowed = outcome::allowed_metrics();
+            return refuse("metric", format!("{} is unknown; {allowed}", self.metric));
         }
         if self.paper.is_none() && self.band != Band::Dir {
             return refuse("paper", "without a number, the band can only be dir".into());

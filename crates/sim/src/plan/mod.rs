@@ -37,6 +37,7 @@
 
 mod case;
 mod claim;
+mod figure;
 mod judge;
 pub mod table;
 
@@ -46,6 +47,7 @@ use toml::{Table, Value};
 
 pub use case::{Case, Params};
 pub use claim::{Band, Claim, Measure, Pick};
+pub use figure::{Drawn, Figure};
 pub use judge::{Judgement, Verdict};
 
 use crate::scenario::Scenario;
@@ -73,6 +75,9 @@ pub struct Plan {
     /// What is varied.
     #[serde(rename = "sweep", skip_serializing_if = "Vec::is_empty")]
     pub sweeps: Vec<Sweep>,
+    /// What is drawn. Default: the usual metrics over the last sweep.
+    #[serde(rename = "figure", skip_serializing_if = "Vec::is_empty")]
+    pub figures: Vec<Figure>,
     /// What the results should say.
     #[serde(rename = "claim", skip_serializing_if = "Vec::is_empty")]
     pub claims: Vec<Claim>,
@@ -157,6 +162,7 @@ impl Default for Plan {
             full: Table::new(),
             variants: Vec::new(),
             sweeps: Vec::new(),
+            figures: Vec::new(),
             claims: Vec::new(),
         }
     }
@@ -197,8 +203,8 @@ impl Plan {
         self
     }
 
-    /// Names that a claim may ask for.
-    fn params(&self) -> Vec<String> {
+    /// What tells its cases apart: the names of the sweeps, and `variant`.
+    pub fn params(&self) -> Vec<String> {
         let sweeps = self.sweeps.iter().map(Sweep::name);
         std::iter::once("variant".to_owned()).chain(sweeps).collect()
     }
@@ -229,6 +235,7 @@ impl Plan {
         if let Some(twice) = repeated(self.params().iter()) {
             return Err(PlanError::field("sweep.name", format!("{twice} is there twice")));
         }
+        self.figures.iter().try_for_each(|figure| figure.check(&self.params()))?;
         let cases = self.cases()?;
         self.claims.iter().try_for_each(|claim| claim.check(&cases))
     }

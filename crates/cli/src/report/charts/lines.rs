@@ -1,0 +1,156 @@
+//! Any number over what was varied: one line for each thing that is compared.
+
+use super::axis::{self, Axis};
+use super::legend::{Entry, Swatch};
+use super::sheet::{Frame, Sheet};
+use super::stroke::{Mark, Stroke};
+use super::{Chart, Ink, largest, palette};
+use crate::report::format;
+
+/// What the numbers of an axis count, and so how they are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// Per second.
+    Rate,
+    /// Microseconds, on a logarithmic axis.
+    Delay,
+    /// Parts of one.
+    Share,
+    /// Anything else.
+    Number,
+}
+
+/// Where the points of lines stand on the horizontal axis.
+#[derive(Clone, Debug)]
+pub(crate) enum Across {
+    /// At numbers, written like this.
+    Numbers(fn(f64) -> String),
+    /// Side by side, with these names; a point's number is its place.
+    Names(Vec<String>),
+}
+
+/// One line.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Line {
+    /// Its name in the legend.
+    pub(crate) name: String,
+    /// Its points, in order of the horizontal axis.
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// A chart of lines.
+#[derive(Clone, Debug)]
+pub(crate) struct Lines {
+    /// Begins the ids of its elements: unique within a page, letters and digits only.
+    pub(crate) id: String,
+    /// What it shows.
+    pub(crate) title: String,
+    /// How to read it.
+    pub(crate) caption: String,
+    /// What was varied.
+    pub(crate) x: String,
+    /// How its values are written.
+    pub(crate) across: Across,
+    /// What was measured.
+    pub(crate) y: String,
+    /// What its numbers count.
+    pub(crate) unit: Unit,
+    /// A number to compare with, and its name.
+    pub(crate) bound: Option<(f64, String)>,
+    /// The lines.
+    pub(crate) lines: Vec<Line>,
+}
+
+impl Lines {
+    /// The chart.
+    pub(crate) fn chart(&self) -> Chart {
+        let bound = Stroke::dashed(palette::BOUND, 3);
+        let mut legend: Vec<Entry> = self
+            .lines
+            .iter()
+            .enumerate()
+            .map(|(index, line)| {
+                let (stroke, mark) = look(index);
+                Entry::new(Swatch::Line(stroke, Some(mark)), line.name.clone())
+            })
+            .collect();
+        if let Some((_, name)) = &self.bound {
+            legend.push(Entry::new(Swatch::Line(bound, None), name.clone()));
+        }
+        let y = self.vertical();
+        let bottom = y.min;
+        let frame = Frame {
+            id: self.id.clone(),
+            title: format!("{}: {} over {}", self.title, self.y, self.x),
+            description: self.describe(),
+            x: self.horizontal(),
+            y,
+            legend,
+            flags: 0,
+        };
+        let height = |value: f64| match self.unit {
+            Unit::Delay => axis::power(value).unwrap_or(bottom),
+            _ => value,
+        };
+        let svg = frame.draw(|sheet: &mut Sheet<'_, '_>| {
+            if let Some((value, _)) = self.bound {
+                sheet.level(height(value), bound);
+            }
+            for (index, line) in self.lines.iter().enumerate().rev() {
+                let (stroke, mark) = look(index);
+                let finite = |(x, y): &&(f64, f64)| x.is_finite() && y.is_finite();
+                let points = line.points.iter().filter(finite);
+                let points: Vec<(f64, f64)> = points.map(|&(x, y)| (x, height(y))).collect();
+                sheet.line(&points, stroke);
+                points.iter().for_each(|&point| sheet.mark(point, mark, stroke.ink, true));
+            }
+        });
+        Chart { title: self.title.clone(), caption: self.caption.clone(), svg }
+    }
+
+    fn horizontal(&self) -> Axis {
+        let xs = self.lines.iter().flat_map(|line| line.points.iter().map(|&(x, _)| x));
+        match &self.across {
+            Across::Numbers(text) => Axis::linear(self.x.clone(), largest(xs), 1.04, text),
+            Across::Names(names) => Axis::places(self.x.clone(), names, Sheet::most_places(names)),
+        }
+    }
+
+    fn vertical(&self) -> Axis {
+        let bound = self.bound.iter().map(|(value, _)| *value);
+        let values = self.lines.iter().flat_map(|line| line.points.iter().map(|&(_, y)| y));
+        let values = values.chain(bound);
+        let label = self.y.clone();
+        match self.unit {
+            Unit::Delay => Axis::delays(format!("{label} (log scale)"), values),
+            Unit::Rate => {
+                let text = |rate: f64| format::round(&format::rate(rate));
+                Axis::linear(label, largest(values), 1.1, text)
+            }
+            Unit::Share => Axis::linear(label, largest(values), 1.1, format::percent),
+            Unit::Number => Axis::linear(label, largest(values), 1.1, |number| {
+                format::round(&format::rate(number))
+            }),
+        }
+    }
+
+    /// The ends of each line, for those who do not see them.
+    fn describe(&self) -> String {
+        let ends = |line: &Line| match line.points[..] {
+            [(_, first), .., (_, last)] => {
+                format!("{} goes from {first:.4} to {last:.4}. ", line.name)
+            }
+            _ => String::new(),
+        };
+        self.lines.iter().map(ends).collect()
+    }
+}
+
+/// Colour and mark of each line; those that share a colour differ in mark or dashes.
+fn look(index: usize) -> (Stroke, Mark) {
+    let inks: Vec<Ink> = palette::WITH.into_iter().chain([palette::WITHOUT]).collect();
+    let marks = [Mark::Circle, Mark::Diamond, Mark::Triangle, Mark::Square];
+    let (ink, round) = (inks[index % inks.len()], index / inks.len());
+    let stroke = if round % 2 == 0 { Stroke::solid(ink, 5) } else { Stroke::dashed(ink, 4) };
+    (stroke, marks[(index + round) % marks.len()])
+}

@@ -1,0 +1,74 @@
+//! A plan's figures as SVG files.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use seawall_sim::plan::Figure;
+use seawall_sim::{Plan, Run};
+
+use crate::report::charts::lines::{Across, Line, Lines, Unit};
+use crate::report::format;
+
+/// Writes each figure into `folder`.
+pub(super) fn write(plan: &Plan, runs: &[Run], folder: &Path) -> Result<()> {
+    for (index, figure) in plan.figures().iter().enumerate() {
+        let file = folder.join(format!("{:02}-{}.svg", index + 1, name(&figure.y)));
+        let svg = lines(figure, runs, &format!("f{index}")).chart().svg;
+        std::fs::write(&file, svg).with_context(|| format!("cannot write {}", file.display()))?;
+        eprintln!("chart: {}", file.display());
+    }
+    Ok(())
+}
+
+/// A figure with its numbers.
+pub(crate) fn lines(figure: &Figure, runs: &[Run], id: &str) -> Lines {
+    let drawn = figure.draw(runs);
+    let multiple = |label: &String| label.strip_suffix('x').unwrap_or(label).parse::<f64>().ok();
+    let numbers: Option<Vec<f64>> = drawn.labels.iter().map(multiple).collect();
+    let across = match &numbers {
+        Some(_) => Across::Numbers(|number| format::round(&format::rate(number))),
+        None => Across::Names(drawn.labels.clone()),
+    };
+    let place = |index: usize| numbers.as_ref().map_or(index as f64, |numbers| numbers[index]);
+    let line = |(name, points): &(String, Vec<(usize, f64)>)| Line {
+        name: name.clone(),
+        points: points.iter().map(|&(index, value)| (place(index), value)).collect(),
+    };
+    let slo = runs.first().map(|run| run.slo_us);
+    let unit = unit(&figure.y);
+    let tail = unit == Unit::Delay && figure.y.starts_with('p');
+    Lines {
+        id: id.into(),
+        title: figure.title(),
+        caption: figure.about.clone(),
+        x: figure.x.clone(),
+        across,
+        y: axis_name(&figure.y),
+        unit,
+        bound: slo.filter(|_| tail).map(|slo| (slo, format!("SLO {}", format::delay(slo)))),
+        lines: drawn.lines.iter().map(line).collect(),
+    }
+}
+
+fn unit(metric: &str) -> Unit {
+    match metric {
+        "offered" | "goodput" | "throughput" | "received" | "sent" | "credits" => Unit::Rate,
+        "client_drop_rate" | "server_drop_rate" | "busy" => Unit::Share,
+        _ if metric.ends_with("_us") => Unit::Delay,
+        _ => Unit::Number,
+    }
+}
+
+fn axis_name(metric: &str) -> String {
+    let words = metric.trim_end_matches("_us").replace('_', " ");
+    match unit(metric) {
+        Unit::Rate => format!("{words} (per second)"),
+        Unit::Share => format!("{words} (%)"),
+        Unit::Delay | Unit::Number => words,
+    }
+}
+
+/// Letters and digits only.
+fn name(metric: &str) -> String {
+    metric.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
+}

@@ -1,0 +1,132 @@
+//! Figures of a plan: a metric over what is swept, with one line for each thing that is compared.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::case::Params;
+use super::claim::Choice;
+use super::{Plan, PlanError};
+use crate::outcome::{self, Run};
+
+/// What is drawn of a plan that names no figures.
+const DEFAULTS: [&str; 4] = ["goodput", "p99_us", "client_drop_rate", "server_drop_rate"];
+
+/// One figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// What it shows; default: what is drawn over what.
+    #[serde(default)]
+    pub title: String,
+    /// How to read it.
+    #[serde(default)]
+    pub about: String,
+    /// The sweep whose values go across, or `time` for the runs' time series.
+    pub x: String,
+    /// The metric whose values go up.
+    pub y: String,
+    /// Labels of the cases that are drawn; what is not named may be anything, and makes a line of
+    /// its own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub at: BTreeMap<String, Choice>,
+}
+
+/// The numbers of a figure.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Drawn {
+    /// Labels across, in order of the plan.
+    pub labels: Vec<String>,
+    /// Names of the lines, and their points: place among the labels, and mean over the seeds.
+    pub lines: Vec<(String, Vec<(usize, f64)>)>,
+}
+
+impl Plan {
+    /// Its figures, or the usual ones over the last sweep.
+    pub fn figures(&self) -> Vec<Figure> {
+        if !self.figures.is_empty() {
+            return self.figures.clone();
+        }
+        let Some(sweep) = self.sweeps.last() else { return Vec::new() };
+        let figure = |metric: &&str| Figure {
+            title: String::new(),
+            about: String::new(),
+            x: sweep.name(),
+            y: (*metric).into(),
+            at: BTreeMap::new(),
+        };
+        DEFAULTS.iter().map(figure).collect()
+    }
+}
+
+impl Figure {
+    /// What it shows.
+    pub fn title(&self) -> String {
+        if self.title.is_empty() { format!("{} over {}", self.y, self.x) } else { self.title.clone() }
+    }
+
+    /// Takes its numbers from runs, in the order of their plan.
+    pub fn draw(&self, runs: &[Run]) -> Drawn {
+        let mut drawn = Drawn::default();
+        let mut sums: Vec<(usize, usize, f64, u32)> = Vec::new();
+        let chosen = |params: &Params| {
+            self.at.iter().all(|(name, choice)| {
+                params.0.get(name).is_some_and(|label| choice.allows(label))
+            })
+        };
+        let place = |labels: &mut Vec<String>, label: &String| {
+            labels.iter().position(|known| known == label).unwrap_or_else(|| {
+                labels.push(label.clone());
+                labels.len() - 1
+            })
+        };
+        let mut names = Vec::new();
+        for run in runs.iter().filter(|run| chosen(&run.params)) {
+            let Some(across) = run.params.0.get(&self.x) else { continue };
+            let across = place(&mut drawn.labels, across);
+            let line = place(&mut names, &self.name(&run.params));
+            let Some(value) = run.metric(&self.y) else { continue };
+            match sums.iter_mut().find(|sum| (sum.0, sum.1) == (line, across)) {
+                Some(sum) => (sum.2, sum.3) = (sum.2 + value, sum.3 + 1),
+                None => sums.push((line, across, value, 1)),
+            }
+        }
+        for (line, name) in names.into_iter().enumerate() {
+            let points = sums.iter().filter(|sum| sum.0 == line);
+            let mut points: Vec<(usize, f64)> =
+                points.map(|sum| (sum.1, sum.2 / f64::from(sum.3))).collect();
+            points.sort_by_key(|point| point.0);
+            drawn.lines.push((name, points));
+        }
+        drawn
+    }
+
+    /// What tells the cases of one line from those of the others.
+    fn name(&self, params: &Params) -> String {
+        let fixed = |name: &String| {
+            *name == self.x || self.at.get(name).is_some_and(|choice| choice.labels().len() == 1)
+        };
+        let mut parts: Vec<&str> = params.0.get("variant").into_iter().map(String::as_str).collect();
+        let others = params.0.iter().filter(|(name, _)| !fixed(name) && *name != "variant");
+        parts.extend(others.map(|(_, label)| label.as_str()));
+        parts.join(", ")
+    }
+
+    pub(super) fn check(&self, params: &[String]) -> Result<(), PlanError> {
+        if !params.contains(&self.x) {
+            let problem = format!("{} is no sweep; allowed: {}", self.x, params.join(", "));
+            return Err(PlanError::field("figure.x", problem));
+        }
+        if !outcome::is_metric(&self.y) {
+            let problem = format!("{} is unknown; {}", self.y, outcome::allowed_metrics());
+            return Err(PlanError::field("figure.y", problem));
+        }
+        match self.at.keys().find(|name| !params.contains(name)) {
+            Some(name) => {
+                let problem = format!("{name} is no sweep; allowed: {}", params.join(", "));
+                Err(PlanError::field("figure.at", problem))
+            }
+            None => Ok(()),
+        }
+    }
+}
