@@ -53,6 +53,7 @@ fn scenario(seed: u64) -> Scenario {
 
     scenario.admission.client.pending_max = *pick(rng, &[1, 16, 1024]);
     scenario.admission.credit.messages_per_reply = *pick(rng, &[0.0, 0.25, 4.0]);
+    scenario.admission.credit.revoke_beyond = *pick(rng, &[0.0, 0.125, f64::INFINITY]);
     scenario.admission.breakwater.beta = *pick(rng, &[0.02, 0.5]);
     scenario
 }

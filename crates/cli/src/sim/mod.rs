@@ -98,7 +98,12 @@ fn read(path: &Path, settings: &[(String, Value)]) -> Result<Plan> {
     let name = path.display();
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read the plan {name}"))?;
-    Plan::read(&text, settings).map_err(|error| anyhow!("in {name}: {error}"))
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let open = |name: &str| {
+        let path = folder.join(name);
+        std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    Plan::read(&text, settings, open).map_err(|error| anyhow!("in {name}: {error}"))
 }
 
 fn trace(plan: &Plan, file: &Path) -> Result<()> {

@@ -16,6 +16,12 @@ pub struct Config {
     /// `by-rate` prefers sessions that used their credits quickly, which pays off when few of very
     /// many sessions are active.
     pub wake: Wake,
+    /// Credits issued beyond the pool, as a part of it, from which on idle sessions are asked by
+    /// explicit messages to give theirs back. Default `inf`: they keep them, and the next reply to
+    /// them takes back what is too much. A number pays off only where very many clients wake up at
+    /// once; otherwise whoever was revoked needs another message before it can send again, which
+    /// costs more goodput than it saves refusals.
+    pub revoke_beyond: f64,
     /// Explicit messages (grants to drained sessions, revocations from idle ones) that each reply
     /// pays for. Default 0.25: a busy server spends at most a quarter as many messages on them
     /// as on replies.
@@ -46,6 +52,7 @@ impl Default for Config {
         Self {
             window_max: 64,
             wake: Wake::Random,
+            revoke_beyond: f64::INFINITY,
             messages_per_reply: 0.25,
             message_burst: 16,
             guest_share: 0.25,
@@ -62,6 +69,7 @@ impl Config {
     /// Names the first field that is out of range, and the range.
     pub fn validate(&self) -> Result<(), ConfigError> {
         ConfigError::check_range("credit.window_max", self.window_max, 1..=1 << 20)?;
+        ConfigError::check_range("credit.revoke_beyond", self.revoke_beyond, 0.0..=f64::INFINITY)?;
         ConfigError::check_range("credit.messages_per_reply", self.messages_per_reply, 0.0..=64.0)?;
         ConfigError::check_range("credit.message_burst", self.message_burst, 1..=65_536)?;
         ConfigError::check_range("credit.guest_share", self.guest_share, 0.0..=1.0)?;

@@ -20,11 +20,6 @@ use crate::time::Instant;
 /// Candidates among which [`Wake::ByRate`] looks for the fastest session.
 const RATE_CANDIDATES: usize = 4;
 
-/// Idle sessions are asked for their credits once more than an eighth of the pool is issued beyond
-/// it. Smaller excesses come and go with every swing of the pool, and replies take them back for
-/// nothing.
-const REVOKE_SLACK: u32 = 8;
-
 /// Server half of a credit scheme whose pool is sized by `P`.
 #[derive(Debug)]
 pub struct Server<P> {
@@ -309,7 +304,8 @@ impl<P: PoolPolicy> Server<P> {
     fn next_to_revoke(&mut self) -> Option<SessionId> {
         // With few sessions each keeps a credit, or none could ever tell its demand.
         let excess = self.issued.saturating_sub(self.pool);
-        if excess <= self.pool / REVOKE_SLACK || self.registered <= self.cores {
+        let beyond = f64::from(excess) > f64::from(self.pool) * self.config.revoke_beyond;
+        if !beyond || self.registered <= self.cores {
             return None;
         }
         self.pick(List::Idle)

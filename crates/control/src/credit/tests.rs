@@ -115,6 +115,7 @@ fn the_drained_are_told_when_the_pool_has_room_and_the_hungry_first() {
 #[test]
 fn idle_sessions_give_back_what_far_exceeds_the_pool() {
     let mut server = server(100, &[20, 20, 20], 60);
+    server.config.revoke_beyond = 0.125;
     (0..3).for_each(|slot| tell_demand(&mut server, slot, 0)); // puts them on the idle list
     server.pool = 54;
     assert_eq!(server.poll_push(Instant::ORIGIN), None, "a small excess is left to replies");

@@ -141,7 +141,7 @@ impl Model {
     pub fn new(seed: u64, cores: u32, window_max: u32) -> Self {
         let init = Init { cores, ..Init::new(Instant::ORIGIN, seed) };
         let policy = breakwater::Policy::new(&breakwater::Config::default(), init);
-        let config = Config { window_max, ..Config::default() };
+        let config = Config { window_max, revoke_beyond: 0.125, ..Config::default() };
         let first = Next { pool: cores, settle: Duration::ZERO, measure: init.rtt };
         Self {
             server: Server::new(policy, config, init, first),

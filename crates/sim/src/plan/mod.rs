@@ -59,6 +59,9 @@ const RUNS_MAX: usize = 100_000;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Plan {
+    /// Another plan, under this one: what this one does not say is as there.
+    #[serde(skip_serializing)]
+    pub include: Option<String>,
     /// What it is about, for people.
     pub title: String,
     /// Why its numbers are what they are, for people.
@@ -155,6 +158,7 @@ pub enum PlanError {
 impl Default for Plan {
     fn default() -> Self {
         Self {
+            include: None,
             title: String::new(),
             about: String::new(),
             seeds: 1,
@@ -170,17 +174,24 @@ impl Default for Plan {
 
 impl Plan {
     /// Reads a plan, and lays `settings` over it: keys with dots, of the scenario or, with `plan.`
-    /// in front, of the plan itself.
+    /// in front, of the plan itself. `open` gives the text of a plan that it includes.
     ///
     /// # Errors
     ///
     /// Names line and column, key or field, and what is allowed.
-    pub fn read(text: &str, settings: &[(String, Value)]) -> Result<Self, PlanError> {
-        let syntax = |error: toml::de::Error| PlanError::Syntax(error.to_string());
-        // Once as a whole, and its scenario as one, for messages with line and column.
-        let _: Plan = toml::from_str(text).map_err(syntax)?;
-        let _: Lines = toml::from_str(text).map_err(syntax)?;
-        let mut table: Table = text.parse().map_err(syntax)?;
+    pub fn read(
+        text: &str,
+        settings: &[(String, Value)],
+        open: impl Fn(&str) -> Result<String, String>,
+    ) -> Result<Self, PlanError> {
+        let mut table = parse(text)?;
+        if let Some(name) = table.remove("include") {
+            let name = case::label(&name);
+            let text = open(&name).map_err(|problem| PlanError::field("include", problem))?;
+            let mut under = parse(&text).map_err(|error| PlanError::within(&name, &error))?;
+            table::lay(&mut under, &table);
+            table = under;
+        }
         for (key, value) in settings {
             let path = match key.strip_prefix("plan.") {
                 Some(key) => key.to_owned(),
@@ -189,7 +200,7 @@ impl Plan {
             table::insert(&mut table, &path, value.clone())
                 .map_err(|error| PlanError::field(key, error))?;
         }
-        let plan = Self::deserialize(table).map_err(syntax)?;
+        let plan = Self::deserialize(table).map_err(|error| syntax(&error))?;
         let set: Vec<&str> = settings.iter().map(|(key, _)| key.as_str()).collect();
         plan.check(&set)?;
         Ok(plan)
@@ -276,14 +287,30 @@ impl PlanError {
         Self::Field { field: field.into(), problem: problem.to_string() }
     }
 
+    fn within(file: &str, error: &Self) -> Self {
+        Self::Syntax(format!("in {file}: {error}"))
+    }
+
     fn case(case: &Params, error: &ConfigError) -> Self {
         Self::Case { case: case.to_string(), problem: error.to_string() }
     }
 }
 
+/// A plan's table. Its text is also read as a whole, and its scenarios as such, for messages with
+/// line and column.
+fn parse(text: &str) -> Result<Table, PlanError> {
+    let _: Plan = toml::from_str(text).map_err(|error| syntax(&error))?;
+    let _: Scenarios = toml::from_str(text).map_err(|error| syntax(&error))?;
+    text.parse().map_err(|error| syntax(&error))
+}
+
+fn syntax(error: &toml::de::Error) -> PlanError {
+    PlanError::Syntax(error.to_string().trim_end().to_owned())
+}
+
 /// The parts of a plan that are scenarios, read as such.
 #[derive(Deserialize)]
-struct Lines {
+struct Scenarios {
     #[serde(default)]
     #[expect(dead_code, reason = "only the errors of reading it matter")]
     scenario: Scenario,
