@@ -51,6 +51,7 @@ pub mod admission;
 pub mod aqm;
 pub mod breakwater;
 pub mod client;
+pub mod codel;
 pub mod config;
 pub mod controller;
 pub mod credit;
