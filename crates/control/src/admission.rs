@@ -11,10 +11,10 @@ use crate::breakwater::{self, Breakwater};
 use crate::config::ConfigError;
 use crate::controller::Algorithm;
 use crate::open::Open;
-use crate::{client, codel, credit, limit};
+use crate::{client, codel, credit, limit, window};
 
 /// Names of all algorithms, in the order in which help texts show them.
-pub const NAMES: [&str; 4] = ["none", "aimd", "codel", "breakwater"];
+pub const NAMES: [&str; 5] = ["none", "aimd", "codel", "window", "breakwater"];
 
 /// Which algorithm admits requests, and the parameters of all of them.
 ///
@@ -31,6 +31,8 @@ pub struct Config {
     pub aimd: limit::AimdConfig,
     /// Parameters of `codel`.
     pub codel: codel::Config,
+    /// Parameters of `window`.
+    pub window: window::Config,
     /// The credit mechanism that `breakwater` uses.
     pub credit: credit::Config,
     /// How clients hold requests back.
@@ -44,6 +46,7 @@ impl Default for Config {
             breakwater: breakwater::Config::default(),
             aimd: limit::AimdConfig::default(),
             codel: codel::Config::default(),
+            window: window::Config::default(),
             credit: credit::Config::default(),
             client: client::Config::default(),
         }
@@ -65,12 +68,14 @@ impl Config {
         self.breakwater.validate()?;
         self.aimd.validate()?;
         self.codel.validate()?;
+        self.window.validate()?;
         self.credit.validate()?;
         self.client.validate()?;
         Ok(match self.algorithm.as_str() {
             "none" => Arc::new(Open),
             "aimd" => Arc::new(self.aimd.clone()),
             "codel" => Arc::new(self.codel.clone()),
+            "window" => Arc::new(self.window.clone()),
             "breakwater" => Arc::new(Breakwater {
                 policy: self.breakwater.clone(),
                 credit: self.credit.clone(),

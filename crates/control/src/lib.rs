@@ -68,6 +68,7 @@ pub mod random;
 pub mod request;
 pub mod time;
 pub mod timer;
+pub mod window;
 pub mod wire;
 
 pub use random::Rng;
