@@ -11,10 +11,10 @@ use crate::breakwater::{self, Breakwater};
 use crate::config::ConfigError;
 use crate::controller::Algorithm;
 use crate::open::Open;
-use crate::{client, codel, credit, limit, window};
+use crate::{client, codel, credit, limit, seda, window};
 
 /// Names of all algorithms, in the order in which help texts show them.
-pub const NAMES: [&str; 5] = ["none", "aimd", "codel", "window", "breakwater"];
+pub const NAMES: [&str; 6] = ["none", "aimd", "codel", "window", "seda", "breakwater"];
 
 /// Which algorithm admits requests, and the parameters of all of them.
 ///
@@ -33,6 +33,8 @@ pub struct Config {
     pub codel: codel::Config,
     /// Parameters of `window`.
     pub window: window::Config,
+    /// Parameters of `seda`.
+    pub seda: seda::Config,
     /// The credit mechanism that `breakwater` uses.
     pub credit: credit::Config,
     /// How clients hold requests back.
@@ -47,6 +49,7 @@ impl Default for Config {
             aimd: limit::AimdConfig::default(),
             codel: codel::Config::default(),
             window: window::Config::default(),
+            seda: seda::Config::default(),
             credit: credit::Config::default(),
             client: client::Config::default(),
         }
@@ -69,6 +72,7 @@ impl Config {
         self.aimd.validate()?;
         self.codel.validate()?;
         self.window.validate()?;
+        self.seda.validate()?;
         self.credit.validate()?;
         self.client.validate()?;
         Ok(match self.algorithm.as_str() {
@@ -76,6 +80,7 @@ impl Config {
             "aimd" => Arc::new(self.aimd.clone()),
             "codel" => Arc::new(self.codel.clone()),
             "window" => Arc::new(self.window.clone()),
+            "seda" => Arc::new(self.seda.clone()),
             "breakwater" => Arc::new(Breakwater {
                 policy: self.breakwater.clone(),
                 credit: self.credit.clone(),

@@ -66,8 +66,10 @@ pub mod open;
 pub mod predict;
 pub mod random;
 pub mod request;
+pub mod seda;
 pub mod time;
 pub mod timer;
+pub mod token_bucket;
 pub mod window;
 pub mod wire;
 
