@@ -11,10 +11,10 @@ use crate::breakwater::{self, Breakwater};
 use crate::config::ConfigError;
 use crate::controller::Algorithm;
 use crate::open::Open;
-use crate::{client, codel, credit, limit, seda, window};
+use crate::{client, codel, credit, dagor, limit, seda, window};
 
 /// Names of all algorithms, in the order in which help texts show them.
-pub const NAMES: [&str; 6] = ["none", "aimd", "codel", "window", "seda", "breakwater"];
+pub const NAMES: [&str; 7] = ["none", "aimd", "codel", "window", "seda", "dagor", "breakwater"];
 
 /// Which algorithm admits requests, and the parameters of all of them.
 ///
@@ -35,6 +35,8 @@ pub struct Config {
     pub window: window::Config,
     /// Parameters of `seda`.
     pub seda: seda::Config,
+    /// Parameters of `dagor`.
+    pub dagor: dagor::Config,
     /// The credit mechanism that `breakwater` uses.
     pub credit: credit::Config,
     /// How clients hold requests back.
@@ -50,6 +52,7 @@ impl Default for Config {
             codel: codel::Config::default(),
             window: window::Config::default(),
             seda: seda::Config::default(),
+            dagor: dagor::Config::default(),
             credit: credit::Config::default(),
             client: client::Config::default(),
         }
@@ -73,6 +76,7 @@ impl Config {
         self.codel.validate()?;
         self.window.validate()?;
         self.seda.validate()?;
+        self.dagor.validate()?;
         self.credit.validate()?;
         self.client.validate()?;
         Ok(match self.algorithm.as_str() {
@@ -81,6 +85,7 @@ impl Config {
             "codel" => Arc::new(self.codel.clone()),
             "window" => Arc::new(self.window.clone()),
             "seda" => Arc::new(self.seda.clone()),
+            "dagor" => Arc::new(self.dagor.clone()),
             "breakwater" => Arc::new(Breakwater {
                 policy: self.breakwater.clone(),
                 credit: self.credit.clone(),

@@ -55,6 +55,7 @@ pub mod codel;
 pub mod config;
 pub mod controller;
 pub mod credit;
+pub mod dagor;
 pub mod delay;
 pub mod estimate;
 #[cfg(feature = "harness")]
