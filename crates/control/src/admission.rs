@@ -11,10 +11,10 @@ use crate::breakwater::{self, Breakwater};
 use crate::config::ConfigError;
 use crate::controller::Algorithm;
 use crate::open::Open;
-use crate::{client, credit, limit};
+use crate::{client, codel, credit, dagor, limit, seda, window};
 
 /// Names of all algorithms, in the order in which help texts show them.
-pub const NAMES: [&str; 3] = ["none", "aimd", "breakwater"];
+pub const NAMES: [&str; 7] = ["none", "aimd", "codel", "window", "seda", "dagor", "breakwater"];
 
 /// Which algorithm admits requests, and the parameters of all of them.
 ///
@@ -29,6 +29,14 @@ pub struct Config {
     pub breakwater: breakwater::Config,
     /// Parameters of `aimd`.
     pub aimd: limit::AimdConfig,
+    /// Parameters of `codel`.
+    pub codel: codel::Config,
+    /// Parameters of `window`.
+    pub window: window::Config,
+    /// Parameters of `seda`.
+    pub seda: seda::Config,
+    /// Parameters of `dagor`.
+    pub dagor: dagor::Config,
     /// The credit mechanism that `breakwater` uses.
     pub credit: credit::Config,
     /// How clients hold requests back.
@@ -41,6 +49,10 @@ impl Default for Config {
             algorithm: "breakwater".into(),
             breakwater: breakwater::Config::default(),
             aimd: limit::AimdConfig::default(),
+            codel: codel::Config::default(),
+            window: window::Config::default(),
+            seda: seda::Config::default(),
+            dagor: dagor::Config::default(),
             credit: credit::Config::default(),
             client: client::Config::default(),
         }
@@ -61,11 +73,19 @@ impl Config {
     pub fn build(&self) -> Result<Arc<dyn Algorithm>, ConfigError> {
         self.breakwater.validate()?;
         self.aimd.validate()?;
+        self.codel.validate()?;
+        self.window.validate()?;
+        self.seda.validate()?;
+        self.dagor.validate()?;
         self.credit.validate()?;
         self.client.validate()?;
         Ok(match self.algorithm.as_str() {
             "none" => Arc::new(Open),
             "aimd" => Arc::new(self.aimd.clone()),
+            "codel" => Arc::new(self.codel.clone()),
+            "window" => Arc::new(self.window.clone()),
+            "seda" => Arc::new(self.seda.clone()),
+            "dagor" => Arc::new(self.dagor.clone()),
             "breakwater" => Arc::new(Breakwater {
                 policy: self.breakwater.clone(),
                 credit: self.credit.clone(),
@@ -94,10 +114,8 @@ mod tests {
     #[test]
     fn an_unknown_name_is_told_what_is_allowed() {
         let error = Config::named("tcp").build().unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "algorithm: \"tcp\" is unknown; allowed is one of none, aimd, breakwater"
-        );
+        let allowed = NAMES.join(", ");
+        assert_eq!(error, format!("algorithm: \"tcp\" is unknown; allowed is one of {allowed}"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::aqm::Threshold;
+use crate::aqm::{Aqm, Threshold};
 use crate::client;
 use crate::config::{ConfigError, duration};
 use crate::controller::{Algorithm, Arrival, ClientController, Init, ServerController, Verdict};
@@ -153,8 +153,8 @@ impl PoolPolicy for Policy {
         Next { pool, settle: Duration::ZERO, measure: self.rtt }
     }
 
-    fn on_arrival(&mut self, _now: Instant, arrival: &Arrival) -> Verdict {
-        self.aqm.on_arrival(arrival)
+    fn on_arrival(&mut self, now: Instant, arrival: &Arrival) -> Verdict {
+        self.aqm.on_arrival(now, arrival)
     }
 
     fn metrics(&self, metrics: Metrics) -> Metrics {

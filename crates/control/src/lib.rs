@@ -51,9 +51,11 @@ pub mod admission;
 pub mod aqm;
 pub mod breakwater;
 pub mod client;
+pub mod codel;
 pub mod config;
 pub mod controller;
 pub mod credit;
+pub mod dagor;
 pub mod delay;
 pub mod estimate;
 #[cfg(feature = "harness")]
@@ -65,8 +67,11 @@ pub mod open;
 pub mod predict;
 pub mod random;
 pub mod request;
+pub mod seda;
 pub mod time;
 pub mod timer;
+pub mod token_bucket;
+pub mod window;
 pub mod wire;
 
 pub use random::Rng;

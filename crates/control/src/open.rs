@@ -5,10 +5,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 
 use crate::client;
-use crate::controller::{
-    Algorithm, Arrival, ClientController, Completion, Init, ServerController, SessionEvent,
-    SessionId, Verdict,
-};
+use crate::controller::{Algorithm, Arrival, ClientController, Init, ServerController, Verdict};
 use crate::metrics::Metrics;
 use crate::time::Instant;
 
@@ -21,6 +18,10 @@ impl Algorithm for Open {
         "none"
     }
 
+    fn bounds_waits(&self) -> bool {
+        false
+    }
+
     fn server(self: Arc<Self>, _init: Init) -> Box<dyn ServerController> {
         Box::new(*self)
     }
@@ -31,13 +32,9 @@ impl Algorithm for Open {
 }
 
 impl ServerController for Open {
-    fn on_session(&mut self, _now: Instant, _session: SessionId, _event: SessionEvent) {}
-
     fn on_arrival(&mut self, _now: Instant, _arrival: &Arrival) -> Verdict {
         Verdict::Admit
     }
-
-    fn on_completion(&mut self, _now: Instant, _completion: &Completion) {}
 
     fn metrics(&self) -> Metrics {
         Metrics::new()

@@ -78,7 +78,12 @@ impl Rng {
 
 fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
+    mix(*state)
+}
+
+/// Spreads the bits of `z`, so that numbers which differ little differ in every bit of the result:
+/// the finish of SplitMix64. A hash, but not against those who choose what is hashed.
+pub const fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use seawall_control::controller::{Algorithm, Init};
 use seawall_control::harness::{Link, Tally, World};
-use seawall_control::request::{Identity, Tenant};
+use seawall_control::request::{Identity, Priority, Tenant};
 use seawall_control::{Instant, admission};
 
 const SERVICE: Duration = Duration::from_micros(100);
@@ -15,16 +15,23 @@ const RTT: Duration = Duration::from_micros(40);
 /// Requests per second that one core can serve.
 const CAPACITY: f64 = 10_000.0;
 
+/// An algorithm by its name, or by its name and what differs from the defaults.
 fn algorithm(name: &str) -> Arc<dyn Algorithm> {
-    admission::Config::named(name).build().unwrap()
+    let config = match name.split_once(' ') {
+        None => admission::Config::named(name),
+        Some((name, set)) => toml::from_str(&format!("algorithm = '{name}'\n{set}")).unwrap(),
+    };
+    config.build().unwrap()
 }
 
 fn world(name: &str, clients: usize, seed: u64) -> World {
     let slo = (SERVICE + RTT) * 10;
     let init = Init { slo, rtt: RTT, ..Init::new(Instant::ORIGIN, seed) };
-    let mut world = World::new(algorithm(name), init, SERVICE);
+    let algorithm = algorithm(name);
+    let bounds_waits = algorithm.bounds_waits();
+    let mut world = World::new(algorithm, init, SERVICE);
     (0..clients).for_each(|_| _ = world.connect(Identity::default()));
-    if name != "none" {
+    if bounds_waits {
         world.set_budget(slo - RTT - SERVICE_P99);
     }
     world
@@ -66,6 +73,63 @@ fn with_control_an_overloaded_server_stays_useful() {
     }
 }
 
+/// Goodput at twice the capacity, as a part of it.
+fn goodput(name: &str, clients: usize) -> f64 {
+    steady(name, clients, 2.0).good as f64 / CAPACITY
+}
+
+#[test]
+fn baselines_stay_useful_where_they_are_meant_for() {
+    let threshold = "codel codel.variant = 'threshold'";
+    let released = "dagor dagor.variant = 'released'";
+    for (name, least) in [("codel", 0.9), (threshold, 0.9), ("dagor", 0.65), (released, 0.65)] {
+        for clients in [1, 10, 100] {
+            let goodput = goodput(name, clients);
+            assert!(goodput > least, "{name}, {clients} clients: {goodput}");
+        }
+    }
+    let seda = "seda seda.increase = 400.0"; // few clients, so each must move in large steps
+    for (name, least) in [("window", 0.9), (seda, 0.6)] {
+        for clients in [1, 10] {
+            let goodput = goodput(name, clients);
+            assert!(goodput > least, "{name}, {clients} clients: {goodput}");
+        }
+    }
+}
+
+#[test]
+fn a_crowd_of_windows_is_too_much_for_any_server() {
+    // Each is at least one request (Breakwater, figure 1 b).
+    let tally = steady("window", 1_000, 2.0);
+    assert!(tally.good == 0 && tally.refused == 0, "{} {}", tally.good, tally.refused);
+}
+
+#[test]
+fn seda_refuses_at_the_server_only_if_it_is_told_to() {
+    assert_eq!(steady("seda", 100, 2.0).refused, 0);
+    let mut world = world("seda seda.server_drop_delay = '500us'", 1_000, 11);
+    world.offer(2.0 * CAPACITY, Duration::from_secs(1));
+    assert!(world.tally.refused > 0);
+    assert!(world.tally.p99() < SERVICE_P99 * 2 + RTT + (SERVICE + RTT) * 2, "and so bounds waits");
+}
+
+#[test]
+fn dagor_serves_the_important_first() {
+    // Two thirds of the capacity are asked for at each priority.
+    let mut world = world("dagor", 100, 11);
+    let mut submit = |requests: usize| {
+        for i in 0..requests {
+            world.run_until(world.now() + Duration::from_micros(50));
+            world.submit_as(i * 7 % 100, Priority([10, 128, 200][i % 3]));
+        }
+        core::mem::take(&mut world.tally)
+    };
+    submit(10_000);
+    let bands = submit(30_000).good_by_band;
+    let [first, second, last] = [10, 128, 200].map(|p| bands[Priority(p).band()]);
+    assert!(first > 9_000 && second > 2_000 && second < 6_000 && last < 1_000, "{bands:?}");
+}
+
 #[test]
 fn credits_keep_refusals_at_the_server_rare() {
     let credits = steady("breakwater", 1_000, 2.0);
@@ -86,12 +150,15 @@ fn goodput_returns_at_once_when_the_overload_ends() {
 
 #[test]
 fn a_client_that_comes_back_after_a_long_silence_is_served() {
-    let mut world = world("breakwater", 20, 5);
-    world.offer(2.0 * CAPACITY, Duration::from_millis(300));
-    world.run_until(world.now() + Duration::from_secs(3_600));
-    world.forget();
-    world.offer(0.5 * CAPACITY, Duration::from_millis(100));
-    assert!(world.tally.good as f64 > 0.97 * world.tally.offered as f64);
+    // SEDA's clients come back slowly: their rates change only with replies.
+    for name in admission::NAMES.into_iter().filter(|name| *name != "seda") {
+        let mut world = world(name, 20, 5);
+        world.offer(2.0 * CAPACITY, Duration::from_millis(300));
+        world.run_until(world.now() + Duration::from_secs(3_600));
+        world.forget();
+        world.offer(0.5 * CAPACITY, Duration::from_millis(100));
+        assert!(world.tally.good as f64 > 0.97 * world.tally.offered as f64, "{name}");
+    }
 }
 
 #[test]
@@ -126,11 +193,13 @@ fn a_heavy_tenant_does_not_crowd_out_a_light_one() {
 
 #[test]
 fn the_same_seed_gives_the_same_history() {
-    let run = |seed| {
-        let mut world = world("breakwater", 50, seed);
-        world.offer(1.5 * CAPACITY, Duration::from_millis(300));
-        format!("{:?} {:?}", world.tally, world.server.metrics())
-    };
-    assert_eq!(run(9), run(9));
-    assert_ne!(run(9), run(10));
+    for name in admission::NAMES {
+        let run = |seed| {
+            let mut world = world(name, 50, seed);
+            world.offer(1.5 * CAPACITY, Duration::from_millis(300));
+            format!("{:?} {:?}", world.tally, world.server.metrics())
+        };
+        assert_eq!(run(9), run(9), "{name}");
+        assert_ne!(run(9), run(10), "{name}");
+    }
 }

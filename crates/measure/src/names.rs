@@ -107,12 +107,22 @@ metrics! {
         "Messages that carried a window and no reply";
     ADMISSION_LIMIT = "seawall_admission_limit", Gauge, Count, [],
         "Requests that a local limit lets in at once";
+    ADMISSION_LEVEL = "seawall_admission_level", Gauge, Count, [],
+        "Priorities below this are admitted, and its fraction of the requests of the next";
     PRIVILEGED = "seawall_privileged_in_flight", Gauge, Count, [],
         "Requests in the server that must not be dropped";
     WINDOW_VIOLATIONS = "seawall_window_violations_total", Counter, Count, [],
         "Requests refused because their session sent more than its window";
     PRIVILEGE_VIOLATIONS = "seawall_privilege_violations_total", Counter, Count, [],
         "Requests whose sender claimed a priority or privilege that it had no right to";
+
+    // Clients: of one session each, so not at the endpoint of a server.
+    CREDIT_WINDOW = "seawall_credit_window", Gauge, Count, [],
+        "Requests that a client's credits let it have outstanding";
+    CLIENT_WINDOW = "seawall_client_window", Gauge, Count, [],
+        "Requests that a client lets itself have outstanding";
+    CLIENT_RATE = "seawall_client_rate", Gauge, Count, [],
+        "Requests that a client lets itself send in a second";
 
     // Connections.
     CONNECTIONS_ACCEPTED = "seawall_connections_accepted_total", Counter, Count, [],

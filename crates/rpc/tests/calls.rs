@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
 use bytes::Bytes;
-use seawall_control::admission;
 use seawall_control::request::Stage;
+use seawall_control::{admission, dagor};
 use seawall_rpc::{
     Budget, CallError, Client, ClientConfig, Context, Request, Router, Server, ServerConfig,
     Session, Status,
@@ -106,6 +106,27 @@ async fn every_algorithm_serves() {
             assert_eq!(reply.payload, payload, "{name}");
         }
     }
+}
+
+#[tokio::test]
+async fn sessions_draw_their_own_random_numbers() {
+    let server = Server::start(config("seda"), router()).unwrap();
+    let [one, other] = [session(&server).await, session(&server).await];
+    assert_ne!(one.metrics().value("client_rate"), other.metrics().value("client_rate"));
+}
+
+#[tokio::test]
+async fn a_level_travels_to_the_client() {
+    let server = Server::start(config("dagor"), router()).unwrap();
+    let mut client = ClientConfig::default();
+    client.admission.dagor.variant = dagor::Variant::Released; // begins at a random level
+    let session = Session::connect(server.address(), &client).await.unwrap();
+    let level = || session.metrics().value("admission_level").unwrap();
+    assert!((128.0..=129.0).contains(&level()));
+    while session.call(Request::new(1, "may I?")).await.is_err() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(level(), 256.0, "all of priority 255");
 }
 
 #[tokio::test]

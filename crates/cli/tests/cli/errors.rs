@@ -1,5 +1,7 @@
 //! What is wrong is named, with what would be right.
 
+use seawall_control::admission::NAMES;
+
 use crate::support::{fail, file, file_with, free_port};
 
 fn serve(arguments: &[&str], expected: &[&str]) {
@@ -14,7 +16,7 @@ fn load(arguments: &[&str], expected: &[&str]) {
 
 #[test]
 fn flags_of_serve() {
-    serve(&["--algorithm", "tcp"], &["--algorithm", "'tcp'", "none, aimd, breakwater"]);
+    serve(&["--algorithm", "tcp"], &["--algorithm", "'tcp'", &NAMES.join(", ")]);
     serve(&["--slo", "0s"], &["server.slo: 0s is out of range; allowed is 1us or more"]);
     serve(&["--slo", "2"], &["--slo", "no unit; add ns, us, ms, s or m"]);
     serve(&["--service", "pareto:1us"], &["--service", "`pareto`; allowed: const:MEAN, exp:MEAN"]);
@@ -105,14 +107,14 @@ fn flags_of_load() {
     load(&["--mix", "usr"], &["--mix", "--workload kv"]);
     load(&["--workload", "kv", "--mix", "2/uniform:9/const:5"], &["--mix", "gets is 2", "0 to 1"]);
     load(&["--arrivals", "constant", "--threads", "2"], &["--arrivals constant", "--threads 1"]);
-    load(&["--algorithm", "tcp"], &["--algorithm", "none, aimd, breakwater"]);
+    load(&["--algorithm", "tcp"], &["--algorithm", &NAMES.join(", ")]);
     load(&["--set", "client.pending_max=0"], &["client.pending_max: 0", "1 to 1048576"]);
     load(&["--set", "server.slo=1ms"], &["unknown field `server`", "`client`"]);
 }
 
 #[test]
 fn flags_of_demo() {
-    fail(&["demo", "--algorithm", "none"], &["--algorithm", "aimd, breakwater"]);
+    fail(&["demo", "--algorithm", "none"], &["--algorithm", &NAMES[1..].join(", ")]);
     fail(&["demo", "--loads", "1,nan"], &["--loads", "'nan'", "0.01 to 20"]);
     fail(&["demo", "--loads", "-1"], &["--loads", "0.01 to 20"]);
     fail(&["demo", "--seconds", "0"], &["--seconds", "0.1 to 10"]);

@@ -154,6 +154,7 @@ impl<T> Outbox<T> {
     /// A request that left got its terminal reply.
     pub fn on_response(&mut self, now: Instant, response: &Response) {
         self.outstanding = self.outstanding.saturating_sub(1);
+        self.retry_at = None; // what it says may let the head of the queue leave sooner
         self.controller.on_response(now, response);
     }
 
@@ -164,6 +165,7 @@ impl<T> Outbox<T> {
 
     /// The server told something outside of a reply.
     pub fn on_push(&mut self, now: Instant, feedback: Feedback) {
+        self.retry_at = None;
         self.controller.on_push(now, feedback);
     }
 

@@ -12,6 +12,8 @@ use crate::time::Instant;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Demand {
+    /// Number of the call, as the server will see it.
+    pub id: u64,
     /// How important it is.
     pub priority: Priority,
     /// Under what it is measured.
@@ -26,6 +28,7 @@ impl Demand {
     /// A droppable request of default class and priority, with `outstanding` others on their way.
     pub fn new(outstanding: u32) -> Self {
         Self {
+            id: 0,
             priority: Priority::default(),
             class: Class::default(),
             droppable: true,

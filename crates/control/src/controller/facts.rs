@@ -37,6 +37,8 @@ pub enum SessionEvent {
 pub struct Arrival {
     /// Where it came from.
     pub session: SessionId,
+    /// Number of the call, unique within its session; the client chose it.
+    pub id: u64,
     /// Under what it is measured.
     pub class: Class,
     /// How important it is.
@@ -61,6 +63,7 @@ impl Arrival {
     pub fn new(session: SessionId) -> Self {
         Self {
             session,
+            id: 0,
             class: Class::default(),
             priority: Priority::default(),
             tenant: Tenant::default(),
@@ -172,6 +175,13 @@ impl Refusal {
     pub const fn at_entry(reason: RefusalReason, predicted_delay: Duration) -> Self {
         let rejected = Rejected::new(Stage::ADMISSION, predicted_delay, Duration::MAX);
         Self { reason, rejected }
+    }
+
+    /// A refusal at `stage`, whose queue delays requests by `delay`; by then it should have
+    /// drained.
+    pub const fn overload(stage: Stage, delay: Duration) -> Self {
+        let rejected = Rejected::new(stage, delay, Duration::MAX).with_retry_after(delay);
+        Self { reason: RefusalReason::Overload, rejected }
     }
 }
 

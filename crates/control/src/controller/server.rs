@@ -18,7 +18,7 @@ use crate::time::Instant;
 /// its first arrival; nothing comes after it closed.
 pub trait ServerController: fmt::Debug + Send {
     /// A session opened, told its demand, or closed.
-    fn on_session(&mut self, now: Instant, session: SessionId, event: SessionEvent);
+    fn on_session(&mut self, _now: Instant, _session: SessionId, _event: SessionEvent) {}
 
     /// A request was read: admit it, or refuse it before it costs anything more.
     fn on_arrival(&mut self, now: Instant, arrival: &Arrival) -> Verdict;
@@ -35,7 +35,7 @@ pub trait ServerController: fmt::Debug + Send {
     }
 
     /// The terminal reply of a request is ready.
-    fn on_completion(&mut self, now: Instant, completion: &Completion);
+    fn on_completion(&mut self, _now: Instant, _completion: &Completion) {}
 
     /// Something was measured.
     fn on_signal(&mut self, _now: Instant, _signal: Signal) {}
@@ -98,6 +98,13 @@ impl Init {
 pub trait Algorithm: fmt::Debug + Send + Sync {
     /// The name under which configuration, command line and plans know it.
     fn name(&self) -> &'static str;
+
+    /// True if the rule of all stages, to refuse what cannot start in time, belongs to it. False
+    /// for algorithms that are published without that rule: with it they would look better than
+    /// they are.
+    fn bounds_waits(&self) -> bool {
+        true
+    }
 
     /// A new server half.
     fn server(self: Arc<Self>, init: Init) -> Box<dyn ServerController>;

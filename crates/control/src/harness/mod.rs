@@ -5,9 +5,12 @@
 //! not the simulator: it has no costs for messages and no network beyond a delay, so that what a
 //! test sees is the algorithm.
 //!
-//! [`model`] holds the operations and checks that property tests and fuzzers share.
+//! [`model`] holds the operations and checks that property tests and fuzzers share; [`Parties`]
+//! lets any algorithm live through the same operations.
 
 pub mod model;
+mod parties;
 mod world;
 
+pub use parties::Parties;
 pub use world::{Link, Tally, World};

@@ -8,13 +8,13 @@ use core::time::Duration;
 
 use crate::client::{self, Outbox, Request};
 use crate::controller::{
-    Algorithm, Arrival, Completion, Demand, Feedback, Init, Outcome, Response, ServerController,
-    SessionEvent, SessionId, Signal, Verdict,
+    Algorithm, Arrival, Completion, Demand, Dequeue, Feedback, Init, Outcome, Response,
+    ServerController, SessionEvent, SessionId, Signal, Verdict,
 };
 use crate::lanes::Lanes;
 use crate::predict::queue::RunQueue;
 use crate::random::Rng;
-use crate::request::{Identity, Stage};
+use crate::request::{Identity, Priority, Stage};
 use crate::time::Instant;
 
 /// What lies between a client and the server.
@@ -45,6 +45,8 @@ pub struct Tally {
     pub pushes: u64,
     /// Latencies of served requests.
     pub latencies: Vec<Duration>,
+    /// Requests served within the SLO, by the band of their priority.
+    pub good_by_band: [u64; Priority::BANDS],
 }
 
 impl Tally {
@@ -56,10 +58,18 @@ impl Tally {
     }
 }
 
+/// What a client asked for.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    id: u64,
+    priority: Priority,
+    submitted: Instant,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     client: usize,
-    submitted: Instant,
+    call: Call,
     left: Instant,
     demand: u32,
     window_ack: u32,
@@ -86,8 +96,9 @@ pub struct World {
     rng: Rng,
     now: Instant,
     sequence: u64,
+    calls: u64,
     events: BTreeMap<(Instant, u64), Event>,
-    clients: Vec<Option<Outbox<Instant>>>,
+    clients: Vec<Option<Outbox<Call>>>,
     run_queue: Lanes<(Sent, Instant)>,
     idle_cores: u32,
     service: Duration,
@@ -107,6 +118,7 @@ impl World {
             rng: Rng::new(init.seed),
             now: init.now,
             sequence: 0,
+            calls: 0,
             events: BTreeMap::new(),
             clients: Vec::new(),
             run_queue: Lanes::default(),
@@ -131,9 +143,11 @@ impl World {
     /// Connects a client, and gives its number.
     pub fn connect(&mut self, identity: Identity) -> usize {
         let client = self.clients.len();
-        let controller = self.algorithm.clone().client(self.init);
+        let seed = self.init.seed.wrapping_add(client as u64 + 1);
+        let init = Init { now: self.now, seed, ..self.init };
+        let controller = self.algorithm.clone().client(init);
         let config = client::Config::default();
-        self.clients.push(Some(Outbox::new(controller, &config, self.init)));
+        self.clients.push(Some(Outbox::new(controller, &config, init)));
         self.server.on_session(self.now, session(client), SessionEvent::Opened(identity));
         client
     }
@@ -162,10 +176,18 @@ impl World {
 
     /// Lets one client submit a request now.
     pub fn submit(&mut self, client: usize) {
+        self.submit_as(client, Priority::default());
+    }
+
+    /// Lets one client submit a request of this priority now.
+    pub fn submit_as(&mut self, client: usize, priority: Priority) {
         self.tally.offered += 1;
+        self.calls += 1;
+        let (id, now) = (self.calls, self.now);
         let Some(outbox) = &mut self.clients[client] else { return };
-        let request = Request { item: self.now, demand: Demand::new(0), deadline: Instant::NEVER };
-        outbox.submit(self.now, request);
+        let item = Call { id, priority, submitted: now };
+        let demand = Demand { id, priority, ..Demand::new(0) };
+        outbox.submit(now, Request { item, demand, deadline: Instant::NEVER });
         self.drain(client);
     }
 
@@ -239,9 +261,11 @@ impl World {
                 response.served = served;
                 outbox.on_response(self.now, &response);
                 if served {
-                    let latency = self.now.since(sent.submitted);
+                    let latency = self.now.since(sent.call.submitted);
                     self.tally.served += 1;
-                    self.tally.good += u64::from(latency <= self.init.slo);
+                    let good = u64::from(latency <= self.init.slo);
+                    self.tally.good += good;
+                    self.tally.good_by_band[sent.call.priority.band()] += good;
                     self.tally.latencies.push(latency);
                 } else {
                     self.tally.refused += 1;
@@ -263,6 +287,7 @@ impl World {
         let mut arrival = Arrival::new(session(sent.client));
         arrival.demand = sent.demand;
         arrival.window_ack = sent.window_ack;
+        (arrival.id, arrival.priority) = (sent.call.id, sent.call.priority);
         arrival.queue_delay = self.queue_delay();
         let predicted = self.predictor.wait(self.run_queue.len(), self.queue_delay());
         match self.server.on_arrival(self.now, &arrival) {
@@ -292,7 +317,7 @@ impl World {
     }
 
     fn too_late(&self, sent: &Sent, predicted: Duration) -> bool {
-        let waited = self.now.since(sent.submitted);
+        let waited = self.now.since(sent.call.submitted);
         self.budget.is_some_and(|budget| waited + predicted > budget)
     }
 
@@ -301,7 +326,9 @@ impl World {
             return;
         }
         while let Some((_, (sent, arrived))) = self.run_queue.pop() {
-            if self.too_late(&sent, Duration::ZERO) {
+            let dequeue = Dequeue::new(session(sent.client), self.now.since(arrived));
+            let refused = self.server.on_dequeue(self.now, &dequeue) != Verdict::Admit;
+            if refused || self.too_late(&sent, Duration::ZERO) {
                 self.reply(sent, arrived, Outcome::Refused(Stage::RUN_QUEUE));
                 continue;
             }
@@ -321,7 +348,7 @@ impl World {
         while let Some(departed) = outbox.poll_send(now) {
             leaving.push(Sent {
                 client,
-                submitted: departed.item,
+                call: departed.item,
                 left: now,
                 demand: departed.demand,
                 window_ack: departed.window_ack,

@@ -14,8 +14,8 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::controller::{
-    Arrival, Completion, Outcome, Refusal, RefusalReason, ServerController, SessionEvent,
-    SessionId, Signal, Verdict,
+    Arrival, Completion, Outcome, Refusal, ServerController, SessionEvent, SessionId, Signal,
+    Verdict,
 };
 use crate::metrics::Metrics;
 use crate::request::Stage;
@@ -87,9 +87,7 @@ impl<P: LimitPolicy> ServerController for Server<P> {
         self.by_session[arrival.session.slot as usize] += 1;
         if arrival.droppable && self.in_flight - self.refused > self.policy.limit() {
             self.refused += 1;
-            let mut refusal = Refusal::at_entry(RefusalReason::Overload, arrival.queue_delay);
-            refusal.rejected = refusal.rejected.with_retry_after(arrival.queue_delay);
-            return Verdict::Refuse(refusal);
+            return Verdict::Refuse(Refusal::overload(Stage::ADMISSION, arrival.queue_delay));
         }
         Verdict::Admit
     }

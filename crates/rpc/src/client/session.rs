@@ -1,6 +1,7 @@
 //! One connection to one server: requests wait here for credits, and for their replies.
 
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -89,13 +90,13 @@ impl Session {
     pub async fn connect(address: SocketAddr, config: &ClientConfig) -> Result<Self, ConnectError> {
         let (stream, settings) = driver::connect(address, config).await?;
         let algorithm = config.algorithm(&settings)?;
-        let mut init = controller::Init::new(clock::now(), clock::realtime_ns());
+        let mut init = controller::Init::new(clock::now(), seed());
         (init.slo, init.rtt) = (settings.slo, config.rtt);
         let outbox = Outbox::new(algorithm.client(init), &config.admission.client, init);
         let state = State {
             outbox,
             calls: Slab::new(),
-            serial: 0,
+            serial: init.seed as u32, // so that sessions do not number their calls in step
             out: OutBuffer::default(),
             outstanding_max: settings.outstanding_max.max(1),
             leaving: false,
@@ -226,8 +227,9 @@ impl State {
         let serial = self.serial;
         let key =
             self.calls.insert(Call { serial, request, deadline, sent: None, done: Some(done) });
+        demand.id = call_id(key, serial);
         self.outbox.submit(now, client::Request { item: key, demand, deadline });
-        call_id(key, serial)
+        demand.id
     }
 
     /// Sends all that may leave now, and ends what never will.
@@ -373,6 +375,12 @@ impl Call {
         frame.body_len = payload.len() as u32;
         (frame, payload)
     }
+}
+
+/// A seed of this session alone, whenever and in whichever process another one begins: what the
+/// standard library keys a new hash map with.
+fn seed() -> u64 {
+    RandomState::new().hash_one(())
 }
 
 fn asked_to_leave() -> CallError {

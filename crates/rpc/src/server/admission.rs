@@ -85,7 +85,7 @@ impl Admission {
         let mut init = Init::new(clock::now(), seed);
         (init.cores, init.slo, init.rtt) = (cores, config.slo, config.rtt);
         let budget = match config.budget {
-            Budget::Auto if algorithm.name() == "none" => Budget::Off,
+            Budget::Auto if !algorithm.bounds_waits() => Budget::Off,
             budget => budget,
         };
         let state = State {
@@ -170,6 +170,7 @@ impl Admission {
         state.in_flight += 1;
 
         let mut arrival = Arrival::new(id);
+        arrival.id = frame.claims.id;
         arrival.class = class;
         arrival.priority = frame.claims.priority;
         arrival.tenant = frame.claims.tenant;

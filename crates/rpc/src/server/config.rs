@@ -65,7 +65,8 @@ impl Default for ServerConfig {
 #[serde(rename_all = "kebab-case")]
 pub enum Budget {
     /// What the SLO leaves after the network and the 99th percentile of measured service times
-    /// (Protego §4.2); no budget under the algorithm `none`. The default.
+    /// (Protego §4.2). No budget under the algorithm `none`, and under those that are published
+    /// without it: `codel`, `window`, `seda`, `dagor`. The default.
     #[default]
     Auto,
     /// As long as it takes.

@@ -1,8 +1,11 @@
-//! Active queue management at entry: refuse what would wait too long.
+//! A bound on the queueing delay at entry: refuse what would wait too long.
 
 use core::time::Duration;
 
-use crate::controller::{Arrival, Refusal, RefusalReason, Verdict};
+use super::Aqm;
+use crate::controller::{Arrival, Refusal, Verdict};
+use crate::request::Stage;
+use crate::time::Instant;
 
 /// Refuses a request when the queueing delay has reached a threshold (Breakwater §3.2.3).
 ///
@@ -18,15 +21,18 @@ impl Threshold {
     pub const fn new(drop_delay: Duration) -> Self {
         Self { drop_delay }
     }
+}
 
-    /// Judges an arrival. The refusal tells the client when the queue should have drained.
-    pub fn on_arrival(&self, arrival: &Arrival) -> Verdict {
+impl Aqm for Threshold {
+    fn on_arrival(&mut self, _now: Instant, arrival: &Arrival) -> Verdict {
         if !arrival.droppable || arrival.queue_delay < self.drop_delay {
             return Verdict::Admit;
         }
-        let mut refusal = Refusal::at_entry(RefusalReason::Overload, arrival.queue_delay);
-        refusal.rejected = refusal.rejected.with_retry_after(arrival.queue_delay);
-        Verdict::Refuse(refusal)
+        Verdict::Refuse(Refusal::overload(Stage::ADMISSION, arrival.queue_delay))
+    }
+
+    fn target_delay(&self) -> Duration {
+        self.drop_delay
     }
 }
 
@@ -37,12 +43,12 @@ mod tests {
 
     #[test]
     fn refuses_from_the_threshold_on_but_never_the_privileged() {
-        let aqm = Threshold::new(Duration::from_micros(160));
+        let mut aqm = Threshold::new(Duration::from_micros(160));
         let mut arrival = Arrival::new(SessionId { slot: 0, generation: 0 });
         let mut refused = |micros, droppable| {
             arrival.queue_delay = Duration::from_micros(micros);
             arrival.droppable = droppable;
-            aqm.on_arrival(&arrival) != Verdict::Admit
+            aqm.on_arrival(Instant::ORIGIN, &arrival) != Verdict::Admit
         };
         assert!(!refused(159, true));
         assert!(refused(160, true));
