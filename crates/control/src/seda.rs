@@ -47,6 +47,13 @@ const ERROR_OFFSET: f64 = 0.1;
 /// Requests that a client may send at once after it sent none.
 const BURST: u32 = 4;
 
+/// Requests that a new client may send at once.
+///
+/// Deviation: the released code begins with none, which at the lowest rate holds the first request
+/// back for half a second. A full bucket would let a thousand clients that start together overwhelm
+/// the server before any of them has learned a thing.
+const START: u32 = 1;
+
 /// Parameters of SEDA.
 ///
 /// Rates are those of one client, and every client changes its own; what reaches the server is
@@ -181,15 +188,12 @@ pub struct Client {
 
 impl Client {
     /// A client that has not sent anything, for the SLO of `init`.
-    ///
-    /// Deviation: its bucket is full. The released code begins with an empty one, which at the
-    /// lowest rate holds the first request back for half a second.
     pub fn new(config: &Config, init: Init) -> Self {
         let rate = config.rate_min * (1.0 + Rng::new(init.seed).uniform());
         Self {
             config: config.clone(),
             target: nanos(config.target(init.slo)) as f64,
-            bucket: TokenBucket::new(init.now, rate.min(config.rate_max), BURST),
+            bucket: TokenBucket::new(init.now, rate.min(config.rate_max), BURST).holding(START),
             samples: WindowedQuantile::default(),
             smoothed: 0.0,
             updated_at: init.now,
@@ -297,9 +301,14 @@ mod tests {
     fn a_burst_leaves_and_the_next_waits_for_its_token() {
         let client = &mut client();
         let now = Instant::ORIGIN;
-        assert!((0..4).all(|_| client.on_demand(now, &Demand::new(0)) == Departure::Now));
-        let Departure::At(at) = client.on_demand(now, &Demand::new(4)) else { panic!("it left") };
-        assert!(at > Instant::from_micros(250_000) && at <= Instant::from_micros(500_001));
+        let later = now + Duration::from_secs(5);
+        assert_eq!(client.on_demand(now, &Demand::new(0)), Departure::Now);
+        assert!((0..4).all(|_| client.on_demand(later, &Demand::new(0)) == Departure::Now));
+        let Departure::At(at) = client.on_demand(later, &Demand::new(4)) else { panic!("it left") };
+        assert!(
+            at > later + Duration::from_millis(250)
+                && at.since(later) <= Duration::from_micros(500_001)
+        );
         assert_eq!(client.on_demand(at, &Demand::new(4)), Departure::Now);
     }
 

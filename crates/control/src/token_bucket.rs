@@ -34,6 +34,13 @@ impl TokenBucket {
         Self { rate, size, tokens: size, filled_at: now }
     }
 
+    /// The same with fewer tokens in it.
+    #[must_use]
+    pub fn holding(mut self, tokens: u32) -> Self {
+        self.tokens = f64::from(tokens).min(self.size);
+        self
+    }
+
     /// Takes a token.
     ///
     /// # Errors

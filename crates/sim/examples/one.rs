@@ -8,7 +8,9 @@ fn main() {
             (k.to_owned(), seawall_sim::plan::table::literal(v))
         })
         .collect();
-    let plan = match seawall_sim::Plan::read(&text, &set, |n| std::fs::read_to_string(n).map_err(|e| e.to_string())) {
+    let plan = match seawall_sim::Plan::read(&text, &set, |n| {
+        std::fs::read_to_string(n).map_err(|e| e.to_string())
+    }) {
         Ok(p) => p,
         Err(e) => {
             println!("{e}");

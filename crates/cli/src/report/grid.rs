@@ -12,11 +12,7 @@ const GAP: u16 = 1;
 /// Rows below a head, in groups with an empty line between them. The first `names` columns begin at
 /// the left; the others, which are numbers, end at the right. No line has spaces at its end, and
 /// the last one no line break.
-pub(crate) fn render<R: AsRef<[String]>>(
-    head: &[&str],
-    names: usize,
-    groups: &[Vec<R>],
-) -> String {
+pub(crate) fn render<R: AsRef<[String]>>(head: &[&str], names: usize, groups: &[Vec<R>]) -> String {
     let mut table = Table::new();
     table.load_style(STYLE).set_header(cells(head, names));
     for (index, group) in groups.iter().enumerate() {

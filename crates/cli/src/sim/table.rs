@@ -21,7 +21,8 @@ pub(super) fn render(plan: &Plan, runs: &[Run]) -> String {
     }
     let names: Vec<String> = plan.params();
     let head: Vec<&str> = names.iter().map(String::as_str).chain(HEAD).collect();
-    let rows = plan.cases().unwrap_or_default().into_iter().map(|case| row(&names, &case.params, runs));
+    let rows =
+        plan.cases().unwrap_or_default().into_iter().map(|case| row(&names, &case.params, runs));
     text += &grid::render(&head, names.len(), &[rows.collect()]);
     text.push('\n');
     for claim in &plan.claims {

@@ -62,7 +62,11 @@ impl Plan {
 impl Figure {
     /// What it shows.
     pub fn title(&self) -> String {
-        if self.title.is_empty() { format!("{} over {}", self.y, self.x) } else { self.title.clone() }
+        if self.title.is_empty() {
+            format!("{} over {}", self.y, self.x)
+        } else {
+            self.title.clone()
+        }
     }
 
     /// Takes its numbers from runs, in the order of their plan.
@@ -70,9 +74,9 @@ impl Figure {
         let mut drawn = Drawn::default();
         let mut sums: Vec<(usize, usize, f64, u32)> = Vec::new();
         let chosen = |params: &Params| {
-            self.at.iter().all(|(name, choice)| {
-                params.0.get(name).is_some_and(|label| choice.allows(label))
-            })
+            self.at
+                .iter()
+                .all(|(name, choice)| params.0.get(name).is_some_and(|label| choice.allows(label)))
         };
         let place = |labels: &mut Vec<String>, label: &String| {
             labels.iter().position(|known| known == label).unwrap_or_else(|| {
@@ -106,7 +110,8 @@ impl Figure {
         let fixed = |name: &String| {
             *name == self.x || self.at.get(name).is_some_and(|choice| choice.labels().len() == 1)
         };
-        let mut parts: Vec<&str> = params.0.get("variant").into_iter().map(String::as_str).collect();
+        let mut parts: Vec<&str> =
+            params.0.get("variant").into_iter().map(String::as_str).collect();
         let others = params.0.iter().filter(|(name, _)| !fixed(name) && *name != "variant");
         parts.extend(others.map(|(_, label)| label.as_str()));
         parts.join(", ")

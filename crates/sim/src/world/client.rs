@@ -149,7 +149,7 @@ impl World<'_> {
     /// A request is due at a client.
     pub(super) fn offer(&mut self, client: u32) {
         let class = self.classes.draw(&mut self.nature);
-        let work = Rng::new(self.nature.next_u64());
+        let nature = self.nature.next_u64();
         let owner = &mut self.clients[client as usize];
         if owner.is_away() {
             let dropped = Outcome::DroppedAtClient(DropReason::Disconnected);
@@ -157,10 +157,10 @@ impl World<'_> {
         }
         let server = owner.choose(self.scenario.workload.balance, &mut self.balance);
         let link = owner.link(server);
-        let id = self.requests.insert(Request::new(self.now, link, class, work));
+        let id = self.requests.insert(Request::new(self.now, link, class, nature));
         self.books.offered();
         let mut demand = Demand::new(0);
-        demand.class = Class(class);
+        (demand.id, demand.class) = (nature, Class(class));
         let deadline =
             self.scenario.workload.deadline.map_or(Instant::NEVER, |deadline| self.now + deadline);
         let request = client::Request { item: id, demand, deadline };

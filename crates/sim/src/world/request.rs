@@ -45,6 +45,8 @@ pub(super) struct Request {
     pub(super) scheduled: Instant,
     pub(super) sent: Instant,
     pub(super) arrived: Instant,
+    /// Number of the call, the same whatever else happens.
+    pub(super) number: u64,
     pub(super) link: Link,
     pub(super) state: State,
     pub(super) class: u8,
@@ -80,11 +82,12 @@ pub(super) struct Chain {
 }
 
 impl Request {
-    pub(super) fn new(scheduled: Instant, link: Link, class: u8, work: Rng) -> Self {
+    pub(super) fn new(scheduled: Instant, link: Link, class: u8, nature: u64) -> Self {
         Self {
             scheduled,
             sent: scheduled,
             arrived: scheduled,
+            number: nature,
             link,
             state: State::Waiting,
             class,
@@ -95,7 +98,7 @@ impl Request {
             worked: Duration::ZERO,
             demand: 0,
             window_ack: 0,
-            work,
+            work: Rng::new(nature),
             next: NOBODY,
             context: Context::new(Claims::default(), scheduled),
         }

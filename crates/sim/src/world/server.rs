@@ -345,7 +345,7 @@ impl World<'_> {
         let request = &mut self.requests[id];
         let age = server.age(now);
         let mut arrival = Arrival::new(session(link));
-        arrival.class = Class(request.class);
+        (arrival.id, arrival.class) = (request.number, Class(request.class));
         arrival.demand = request.demand;
         arrival.window_ack = request.window_ack;
         if self.fault == Some(Fault::ForgetsWindows) {
