@@ -194,9 +194,11 @@ fn point(load: f64, control: &str, run: &Run) -> Point {
         p50_us: total.p50_us,
         p99_us: total.p99_us,
         p999_us: total.p999_us,
+        latency_censored: total.latency_censored,
         client_drop_rate: total.client_drop_rate,
         server_drop_rate: total.server_drop_rate,
         reject_p99_us: total.reject_p99_us,
+        lost_rate: total.lost_rate,
         unanswered: total.unanswered,
         failed: total.failed,
     }

@@ -40,7 +40,8 @@ pub(super) fn table(run: &Run) -> String {
     format!(
         "{}\n{algorithm}, {sessions} sessions, SLO {}; generator late by {} (p99); \
          {} unanswered, {} failed\n\
-         dropped: by the clients, unsent; refused: by the servers, of what was sent\n",
+         dropped: by the clients, unsent; refused: by the servers, of what was sent; \
+         >: at least\n",
         grid::render(HEAD, &groups),
         format::delay(summary.slo_us),
         format::delay_or_nothing(summary.lateness_p99_us),
@@ -50,14 +51,15 @@ pub(super) fn table(run: &Run) -> String {
 }
 
 fn row(name: &str, figures: &Figures) -> [String; HEAD.len()] {
+    let quantile = |us, q| format::quantile(us, q, figures.latency_censored);
     [
         name.to_owned(),
         format::rate(figures.offered),
         format::rate(figures.goodput),
         format::rate(figures.throughput),
-        format::delay_or_nothing(figures.p50_us),
-        format::delay_or_nothing(figures.p99_us),
-        format::delay_or_nothing(figures.p999_us),
+        quantile(figures.p50_us, 0.5),
+        quantile(figures.p99_us, 0.99),
+        quantile(figures.p999_us, 0.999),
         format::percent(figures.client_drop_rate),
         format::percent(figures.server_drop_rate),
     ]

@@ -6,6 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::format;
+
 /// The name that stands in [`Point::control`] and [`SpikeRun::control`] when nothing controls the
 /// load.
 pub(crate) const NO_CONTROL: &str = "none";
@@ -60,7 +62,7 @@ pub(crate) struct Point {
     pub(crate) offered: f64,
     /// Successes per second within the SLO.
     pub(crate) goodput: f64,
-    /// Successes per second.
+    /// Successes per second that completed in the measured time, whenever they were due.
     pub(crate) throughput: f64,
     /// Median latency of the successes, from the scheduled time.
     pub(crate) p50_us: Option<f64>,
@@ -69,6 +71,10 @@ pub(crate) struct Point {
     /// 99.9th percentile of the same.
     #[serde(default)]
     pub(crate) p999_us: Option<f64>,
+    /// Unanswered requests over these and the successes, 0 to 1. Where this exceeds 1 - q, the
+    /// latency quantile q is only a lower bound.
+    #[serde(default)]
+    pub(crate) latency_censored: f64,
     /// Share of the offered requests that the clients gave up unsent, 0 to 1.
     pub(crate) client_drop_rate: f64,
     /// Share of the requests sent that the server refused, 0 to 1.
@@ -76,6 +82,9 @@ pub(crate) struct Point {
     /// 99th percentile of the time from schedule to refusal.
     #[serde(default)]
     pub(crate) reject_p99_us: Option<f64>,
+    /// Share of the offered requests that were sent and had neither result nor refusal, 0 to 1.
+    #[serde(default)]
+    pub(crate) lost_rate: f64,
     /// Requests without any answer at the end of the run.
     #[serde(default)]
     pub(crate) unanswered: u64,
@@ -161,6 +170,13 @@ pub(crate) struct Host {
     pub(crate) command_line: String,
 }
 
+impl Point {
+    /// The 99th percentile as it is shown.
+    pub(crate) fn p99(&self) -> String {
+        format::quantile(self.p99_us, 0.99, self.latency_censored)
+    }
+}
+
 impl ServiceReport {
     /// The controls of the sweep and of the spike: the algorithms in order of appearance, then
     /// [`NO_CONTROL`] if it was measured.
@@ -241,9 +257,11 @@ mod tests {
             "p50_us",
             "p99_us",
             "p999_us",
+            "latency_censored",
             "client_drop_rate",
             "server_drop_rate",
             "reject_p99_us",
+            "lost_rate",
             "unanswered",
             "failed",
         ]);

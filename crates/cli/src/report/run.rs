@@ -1,5 +1,6 @@
 //! One load over time: what `seawall load` measured, and what is said about it.
 
+use seawall_measure::latency::is_lower_bound;
 use seawall_measure::{Bin, Summary};
 
 use super::format;
@@ -54,9 +55,16 @@ pub(crate) enum Settled {
 }
 
 impl Report {
-    /// Whether the tail is within the SLO; `None` if nothing was served.
+    /// Whether the tail is known to be within the SLO; `None` if nothing was served.
     pub(super) fn within_slo(&self) -> Option<bool> {
-        Some(self.summary.total.p99_us? <= self.summary.slo_us)
+        let total = &self.summary.total;
+        Some(total.p99_us? <= self.summary.slo_us && !is_lower_bound(0.99, total.latency_censored))
+    }
+
+    /// The tail as it is shown.
+    pub(super) fn p99(&self) -> String {
+        let total = &self.summary.total;
+        format::quantile(total.p99_us, 0.99, total.latency_censored)
     }
 
     /// What came of it, in sentences with numbers.
@@ -69,12 +77,10 @@ impl Report {
             format::rate(total.goodput),
             format::percent_of(total.goodput, total.offered),
         )];
-        sentences.push(match (total.p99_us, self.within_slo()) {
-            (Some(p99), Some(true)) => {
-                format!("p99 latency was {}, within it.", format::delay(p99))
-            }
-            (Some(p99), _) => format!("p99 latency was {}, above it.", format::delay(p99)),
-            (None, _) => "Nothing was served.".into(),
+        sentences.push(match self.within_slo() {
+            Some(true) => format!("p99 latency was {}, within it.", self.p99()),
+            Some(false) => format!("p99 latency was {}, above it.", self.p99()),
+            None => "Nothing was served.".into(),
         });
         sentences.extend(self.shifts.iter().map(|shift| {
             let at = format::delay(shift.at_s * 1e6);

@@ -48,12 +48,16 @@ pub(crate) fn stalled() -> ServiceReport {
         p99_us: None,
         p999_us: None,
         reject_p99_us: None,
+        latency_censored: 1.0,
+        lost_rate: 1.0,
         unanswered: 700_000,
         ..uncontrolled(2.0)
     };
     points.push(Point {
         control: "svalinn".into(),
         server_drop_rate: 1.0,
+        latency_censored: 0.0,
+        lost_rate: 0.0,
         unanswered: 0,
         ..nothing.clone()
     });
@@ -138,6 +142,7 @@ fn uncontrolled(load: f64) -> Point {
     let goodput = if collapsed { 1_900.0 / (1.0 + 8.0 * beyond) } else { throughput * 0.997 };
     let queue_us = 55.0 * load / (1.06 - load.min(1.0));
     let p99_us = if collapsed { 4e6 * beyond / load } else { 210.0 + queue_us };
+    let lost = if collapsed { 1.0 - throughput / offered } else { 0.0 };
     let valid = load < 2.9;
     let reason = "offered 1300000 of 1480000 scheduled requests (87.8 %, below 99 %)";
     Point {
@@ -152,9 +157,11 @@ fn uncontrolled(load: f64) -> Point {
         p50_us: Some(if collapsed { 0.55 * p99_us } else { 118.0 + 0.2 * queue_us }),
         p99_us: Some(p99_us),
         p999_us: Some(1.3 * p99_us),
+        latency_censored: lost,
         client_drop_rate: 0.0,
         server_drop_rate: 0.0,
         reject_p99_us: None,
+        lost_rate: lost,
         unanswered: if collapsed { (beyond * 310_000.0) as u64 } else { 0 },
         failed: 0,
     }
@@ -174,9 +181,11 @@ fn controlled(load: f64) -> Point {
         p50_us: Some(0.42 * p99_us),
         p99_us: Some(p99_us),
         p999_us: Some(1.7 * p99_us),
+        latency_censored: 0.0,
         client_drop_rate: refused - server,
         server_drop_rate: server / (1.0 - refused + server),
         reject_p99_us: (server > 0.0).then_some(0.8 * p99_us),
+        lost_rate: 0.0,
         unanswered: 0,
         ..uncontrolled(load)
     }

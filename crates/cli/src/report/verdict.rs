@@ -1,5 +1,7 @@
 //! What the points say, in sentences with numbers; page and terminal tell the same.
 
+use seawall_measure::latency::is_lower_bound;
+
 use super::data::{NO_CONTROL, Point, ServiceReport, Spike, SpikeRun};
 use super::format;
 
@@ -49,9 +51,10 @@ impl<'a> Verdict<'a> {
         share_of_peak(self.service, self.without)
     }
 
-    /// Whether the tail with control is within the SLO; `None` if nothing was measured.
+    /// Whether the tail with control is known to be within the SLO; `None` if nothing was measured.
     pub(super) fn within_slo(&self) -> Option<bool> {
-        Some(self.with?.p99_us? <= self.service.slo_us)
+        let point = self.with?;
+        Some(point.p99_us? <= self.service.slo_us && !is_lower_bound(0.99, point.latency_censored))
     }
 
     /// Goodput and tail with control, then what was dropped.
@@ -70,14 +73,10 @@ impl<'a> Verdict<'a> {
             format::rate(peak),
         );
         let slo = format::delay(self.service.slo_us);
-        text += &match (point.p99_us, self.within_slo()) {
-            (Some(p99), Some(true)) => {
-                format!(" p99 latency was {}, within the SLO of {slo}.", format::delay(p99))
-            }
-            (Some(p99), _) => {
-                format!(" p99 latency was {}, above the SLO of {slo}.", format::delay(p99))
-            }
-            (None, _) => " Nothing was served.".into(),
+        text += &match self.within_slo() {
+            Some(true) => format!(" p99 latency was {}, within the SLO of {slo}.", point.p99()),
+            Some(false) => format!(" p99 latency was {}, above the SLO of {slo}.", point.p99()),
+            None => " Nothing was served.".into(),
         };
         text += &format!(
             " The clients gave up {} of the requests unsent, and the server refused {} of those \
@@ -93,7 +92,7 @@ impl<'a> Verdict<'a> {
         let Some(point) = self.with else { return self.with_control() };
         let (load, goodput) = (format::load(point.load), format::rate(point.goodput));
         let tail = match point.p99_us {
-            Some(p99) => format!("p99 latency {}", format::delay(p99)),
+            Some(_) => format!("p99 latency {}", point.p99()),
             None => "nothing served".into(),
         };
         let share = self.goodput_share();
@@ -146,7 +145,7 @@ fn without_control(service: &ServiceReport, point: &Point) -> String {
     let goodput = format::rate(point.goodput);
     let share = share_of_peak(service, Some(point));
     let tail = match point.p99_us {
-        Some(p99) => format!("p99 latency was {}", format::delay(p99)),
+        Some(_) => format!("p99 latency was {}", point.p99()),
         None => "nothing was served".into(),
     };
     format!("Without control at {load}, goodput was {goodput}/s ({share} of the peak) and {tail}.")

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::support::{file, succeed};
 
 /// Fields that the documents promise; more may follow.
-const POINT: [&str; 11] = [
+const POINT: [&str; 13] = [
     "load",
     "control",
     "valid",
@@ -17,6 +17,8 @@ const POINT: [&str; 11] = [
     "p99_us",
     "client_drop_rate",
     "server_drop_rate",
+    "latency_censored",
+    "lost_rate",
 ];
 
 #[track_caller]

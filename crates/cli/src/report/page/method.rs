@@ -33,6 +33,10 @@ const GOODPUT: Rule = (
     "Goodput",
     "Requests per second that succeeded within the SLO. A refusal is never goodput, however quick.",
 );
+const SERVED: Rule = (
+    "Served",
+    "Successes per second that completed while it was measured, whenever they were due.",
+);
 const NOT_VALID: Rule = (
     "Not valid",
     "A point is marked when the generator could not offer the load, or not on time. Its numbers \
@@ -61,6 +65,7 @@ pub(super) fn of_services() -> String {
             "The highest throughput of any valid point without control: what goodput with control \
              is compared with.",
         ),
+        SERVED,
         NOT_VALID,
         STABLE,
     ])
@@ -72,6 +77,7 @@ pub(super) fn of_run() -> String {
         ("Load", "Open loop: requests are due at times that do not depend on the answers."),
         LATENCY,
         GOODPUT,
+        SERVED,
         (
             "Over time",
             "The charts show the whole run, the warm-up included; the numbers count the requests \

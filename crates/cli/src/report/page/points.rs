@@ -1,6 +1,6 @@
 //! The table of all points of a service.
 
-use super::{cells, latency};
+use super::{AT_LEAST, cells, latency};
 use crate::report::data::{Point, ServiceReport};
 use crate::report::format;
 use crate::report::html::escape;
@@ -36,8 +36,8 @@ pub(super) fn table(service: &ServiceReport) -> String {
         bodies += &format!("<tbody>\n{rows}</tbody>\n");
     }
     format!(
-        "<h3>All points</h3>\n{}<p class=\"fine\">Bold: above the SLO. Dropped: share of the \
-         offered requests. Refused: share of those sent. Grey with *: not valid.</p>\n{}",
+        "<h3>All points</h3>\n{}<p class=\"fine\">Bold: above the SLO. {AT_LEAST} Dropped: share \
+         of the offered requests. Refused: share of those sent. Grey with *: not valid.</p>\n{}",
         super::table("points", &COLUMNS, &bodies),
         reasons(service),
     )
@@ -46,15 +46,16 @@ pub(super) fn table(service: &ServiceReport) -> String {
 fn row(service: &ServiceReport, point: &Point) -> String {
     let class = if point.valid { "point" } else { "point invalid" };
     let mark = if point.valid { "" } else { " *" };
+    let latency = |us, q| latency((us, q), point.latency_censored, service.slo_us);
     let cells = cells(&[
         format::load(point.load),
         format::rate(point.offered),
         format::rate(point.goodput),
         format::percent_of(point.goodput, service.peak_uncontrolled),
         format::rate(point.throughput),
-        latency(point.p50_us, service.slo_us),
-        latency(point.p99_us, service.slo_us),
-        latency(point.p999_us, service.slo_us),
+        latency(point.p50_us, 0.5),
+        latency(point.p99_us, 0.99),
+        latency(point.p999_us, 0.999),
         format::percent(point.client_drop_rate),
         format::percent(point.server_drop_rate),
         format::delay_or_nothing(point.reject_p99_us),

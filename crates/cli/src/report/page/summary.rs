@@ -36,7 +36,7 @@ fn row(service: &ServiceReport, id: &str) -> String {
     let verdict = verdict.as_ref();
     let with = verdict.and_then(|verdict| verdict.with);
     let or_nothing = |text: Option<String>| text.unwrap_or_else(|| format::NOTHING.into());
-    let p99 = |point: Option<&Point>| format::delay_or_nothing(point.and_then(|p| p.p99_us));
+    let p99 = |point: Option<&Point>| or_nothing(point.map(|point| escape(&point.p99())));
     let cells = cells(&[
         or_nothing(verdict.map(|verdict| escape(verdict.control))),
         or_nothing(with.map(|point| format::load(point.load))),
@@ -66,11 +66,11 @@ pub(super) fn tiles(service: &ServiceReport) -> String {
             format!("of the peak: {goodput} of {peak}/s"),
         ));
         let name = format!("p99 latency at {at}");
-        tiles.push(tail_tile(name, point.p99_us, verdict.within_slo(), service.slo_us));
+        tiles.push(tail_tile(name, point.p99(), verdict.within_slo(), service.slo_us));
     }
     if let Some(point) = verdict.without {
         let p99 = match point.p99_us {
-            Some(p99) => format!("of the peak, p99 {}", format::delay(p99)),
+            Some(_) => format!("of the peak, p99 {}", point.p99()),
             None => "of the peak: nothing was served".into(),
         };
         let name = format!("Without control at {}", format::load(point.load));
