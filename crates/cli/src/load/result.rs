@@ -16,14 +16,16 @@ use crate::report::{format, grid};
 struct Json<'a> {
     algorithm: &'a str,
     sessions: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hit_share: Option<f64>,
     #[serde(flatten)]
     summary: &'a Summary,
 }
 
 /// The summary as JSON, with what ran.
 pub(super) fn json(run: &Run) -> Result<String> {
-    let Run { algorithm, sessions, summary, .. } = run;
-    Ok(serde_json::to_string_pretty(&Json { algorithm, sessions: *sessions, summary })?)
+    let &Run { ref algorithm, sessions, hit_share, ref summary, .. } = run;
+    Ok(serde_json::to_string_pretty(&Json { algorithm, sessions, hit_share, summary })?)
 }
 
 const HEAD: [&str; 9] =
@@ -37,9 +39,12 @@ pub(super) fn table(run: &Run) -> String {
     if summary.classes.len() != 1 {
         groups.push(vec![row("all", &summary.total)]);
     }
+    let hits = run.hit_share.map_or(String::new(), |share| {
+        format!("{} of the lookups found something\n", format::percent(share))
+    });
     format!(
         "{}\n{algorithm}, {sessions} sessions, SLO {}; generator late by {} (p99); \
-         {} unanswered, {} failed\n\
+         {} unanswered, {} failed\n{hits}\
          dropped: by the clients, unsent; refused: by the servers, of what was sent; \
          >: at least\n",
         grid::render(HEAD, &groups),
@@ -84,6 +89,7 @@ pub(super) fn report(options: &Options, offer: &Offer, run: &Run) -> Report {
     Report {
         algorithm: run.algorithm.clone(),
         sessions: run.sessions,
+        hit_share: run.hit_share,
         slo_chosen: offer.slo.is_some(),
         facts: options.facts(),
         warnings: warnings(run),
@@ -151,6 +157,7 @@ mod tests {
             series,
             algorithm: "breakwater".into(),
             sessions: 3,
+            hit_share: Some(0.25),
             first_failure: Some("error 12: no such method".into()),
         }
     }
@@ -194,6 +201,7 @@ mod tests {
         let json: serde_json::Value = serde_json::from_str(&json(&run()).unwrap()).unwrap();
         assert_eq!(json["algorithm"], "breakwater");
         assert_eq!(json["sessions"], 3);
+        assert_eq!(json["hit_share"], 0.25);
         assert_eq!(json["offered_count"], 10_000);
         assert_eq!(json["classes"][0]["name"], "all");
     }

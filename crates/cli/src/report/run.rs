@@ -12,6 +12,8 @@ pub(crate) struct Report {
     pub(crate) algorithm: String,
     /// Sessions (connections) that the generator spread the load over.
     pub(crate) sessions: u32,
+    /// Share of the answered lookups of a key-value store that found something, 0 to 1.
+    pub(crate) hit_share: Option<f64>,
     /// Whether the SLO was chosen rather than that of the servers.
     pub(crate) slo_chosen: bool,
     /// What else was asked for: names and values, in the order in which they are shown.

@@ -118,6 +118,7 @@ pub(crate) fn run() -> Report {
     Report {
         algorithm: "breakwater".into(),
         sessions: 100,
+        hit_share: Some(0.75),
         slo_chosen: false,
         facts: vec![("Servers", "127.0.0.1:7117".into()), ("Rate", "0s:5k,2s:20k".into())],
         warnings: Vec::new(),

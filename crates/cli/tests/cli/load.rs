@@ -72,7 +72,20 @@ fn every_algorithm_serves() {
 fn a_key_value_store() {
     let server = Served::start(&["kv"]);
     let mix = ["--workload", "kv", "--mix", "0.5/uniform:200/uniform:1:64", "--json"];
-    check(&load(&[&server], &mix).json(), &["get", "set"]);
+    let summary = load(&[&server], &mix).json();
+    check(&summary, &["get", "set"]);
+    assert_eq!(summary["hit_share"], 1.0, "all keys were written before");
+    let said = load(&[&server], &mix[..4]);
+    assert!(said.stdout.contains("100 % of the lookups found something"), "{said:?}");
+    assert!(said.stdout.lines().all(|line| line.chars().count() <= 100), "{said:?}");
+}
+
+#[test]
+fn a_store_that_does_not_take_the_values_says_why() {
+    let server = Served::start(&["kv", "--set", "kv.store.item_bytes_max=1024"]);
+    let address = server.address();
+    let large = ["load", &address, "--workload", "kv", "--mix", "0/uniform:20/const:2000"];
+    fail(&large, &["cannot fill the store", "at most 1024 fit"]);
 }
 
 #[test]

@@ -156,6 +156,9 @@ fn facts(run: &Report) -> String {
         ("SLO", format!("{slo} ({source})")),
     ];
     facts.extend(run.facts.iter().map(|(name, fact)| (*name, escape(fact))));
+    if let Some(share) = run.hit_share {
+        facts.push(("Hits", format!("{} of the lookups found something", format::percent(share))));
+    }
     facts.push(("Measurement", escape(&validity)));
     definitions(&facts)
 }
@@ -177,6 +180,7 @@ mod tests {
         assert_eq!(page.matches("<svg").count(), 4);
         assert!(page.contains("✓ valid") && !page.contains("class=\"warning\""), "{page}");
         assert!(page.contains("expired 1.2"), "{page}");
+        assert!(page.contains("75 % of the lookups found something"), "{page}");
     }
 
     #[test]
