@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use seawall_measure::{Figures, Stability, Summary};
+use seawall_measure::{Figures, Settled, Stability, Summary};
 use serde::Serialize;
 
 use super::engine::{Offer, Run};
 use super::options::Options;
-use crate::report::run::{Report, Settled, Shift};
+use crate::report::run::{Report, Shift};
 use crate::report::{format, grid};
 
 /// The result as a machine reads it.
@@ -119,13 +119,8 @@ fn shifts(offer: &Offer, run: &Run) -> Vec<Shift> {
 
 /// How the service took a shift, judged up to the next one.
 fn settled(run: &Run, at: Duration, until: Duration) -> Settled {
-    let rule = Stability::default();
     let start = run.series.config().start;
-    match run.series.stable_between(start + at, start + until, &rule) {
-        Some(after) => Settled::After(after.as_secs_f64() * 1e3),
-        None if until - at < rule.hold => Settled::Unknown,
-        None => Settled::Never,
-    }
+    run.series.stable_between(start + at, start + until, &Stability::default())
 }
 
 #[cfg(test)]
@@ -166,11 +161,11 @@ mod tests {
     fn shifts_are_judged_up_to_the_next_one() {
         let run = run();
         let judged = |from: u32, until: u32| settled(&run, from * MS, until * MS);
-        let Settled::After(ms) = judged(1_000, 2_000) else { panic!("it settles in 300 ms") };
-        assert!((300.0..=320.0).contains(&ms), "{ms}");
-        assert_eq!(judged(500, 1_500), Settled::After(0.0));
+        let Settled::After(after) = judged(1_000, 2_000) else { panic!("it settles in 300 ms") };
+        assert!((300 * MS..=320 * MS).contains(&after), "{after:?}");
+        assert_eq!(judged(500, 1_500), Settled::After(Duration::ZERO));
         assert_eq!(judged(1_000, 1_600), Settled::Never);
-        assert_eq!(judged(500, 900), Settled::Unknown);
+        assert_eq!(judged(500, 900), Settled::TooShort);
     }
 
     #[test]

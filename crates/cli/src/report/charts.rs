@@ -94,9 +94,10 @@ fn largest(values: impl IntoIterator<Item = f64>) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use seawall_measure::Settled;
+
     use super::*;
     use crate::report::data::{Point, Spike};
-    use crate::report::run::Settled;
     use crate::report::sample;
 
     fn check(report: &ServiceReport) -> Vec<Chart> {

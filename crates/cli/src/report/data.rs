@@ -12,6 +12,9 @@ use super::format;
 /// load.
 pub(crate) const NO_CONTROL: &str = "none";
 
+/// Width of the bins of a [`SpikeRun`], in seconds: as in Breakwater's figure 7.
+pub(crate) const SPIKE_BIN_S: f64 = 0.02;
+
 /// Everything that was measured of one service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ServiceReport {
@@ -97,8 +100,11 @@ pub(crate) struct Point {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Spike {
     /// How long after the rise the controlled run was stable, in milliseconds; `None` if it never
-    /// was.
+    /// was, or if that cannot be told.
     pub(crate) stable_after_ms: Option<f64>,
+    /// Whether what came after the rise was too short to tell, of any run, when it was stable.
+    #[serde(default)]
+    pub(crate) too_short: bool,
     /// Load before the rise.
     #[serde(default)]
     pub(crate) from_load: f64,
@@ -127,12 +133,13 @@ pub(crate) struct Spike {
 pub(crate) struct SpikeRun {
     /// The algorithm in control, or [`NO_CONTROL`].
     pub(crate) control: String,
-    /// How long after the rise this run was stable, in milliseconds; `None` if it never was.
+    /// How long after the rise this run was stable, in milliseconds; `None` if it never was, or if
+    /// that cannot be told.
     pub(crate) stable_after_ms: Option<f64>,
     /// The same with every bin judged by itself, however few requests complete in it.
     #[serde(default)]
     pub(crate) stable_bin_by_bin_ms: Option<f64>,
-    /// The run in bins of 20 ms, in order of time.
+    /// The run in bins of [`SPIKE_BIN_S`], in order of time.
     pub(crate) series: Vec<Bin>,
 }
 
@@ -174,6 +181,17 @@ impl Point {
     /// The 99th percentile as it is shown.
     pub(crate) fn p99(&self) -> String {
         format::quantile(self.p99_us, 0.99, self.latency_censored)
+    }
+}
+
+impl Spike {
+    /// When a run of it was stable, in words.
+    pub(crate) fn stable(&self, after_ms: Option<f64>) -> String {
+        match after_ms {
+            Some(ms) => format::delay_ms(ms),
+            None if self.too_short => "too short to judge".into(),
+            None => "never".into(),
+        }
     }
 }
 
@@ -276,6 +294,7 @@ mod tests {
         found.sort_unstable();
         let expected = sorted([
             "stable_after_ms",
+            "too_short",
             "from_load",
             "to_load",
             "at_s",

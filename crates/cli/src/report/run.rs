@@ -1,7 +1,7 @@
 //! One load over time: what `seawall load` measured, and what is said about it.
 
 use seawall_measure::latency::is_lower_bound;
-use seawall_measure::{Bin, Summary};
+use seawall_measure::{Bin, Settled, Summary};
 
 use super::format;
 
@@ -43,17 +43,6 @@ pub(crate) struct Shift {
     pub(crate) to: f64,
     /// How the service took it.
     pub(crate) settled: Settled,
-}
-
-/// How a service took a shift.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Settled {
-    /// It was stable after so many milliseconds.
-    After(f64),
-    /// It never was.
-    Never,
-    /// The next shift, or the end, came before it could be told.
-    Unknown,
 }
 
 impl Report {
@@ -101,16 +90,19 @@ impl Shift {
     /// How long the service took.
     pub(super) fn settled(&self) -> String {
         match self.settled {
-            Settled::After(ms) => format!("stable after {}", format::delay_ms(ms)),
+            Settled::After(after) => {
+                format!("stable after {}", format::delay(after.as_secs_f64() * 1e6))
+            }
             Settled::Never => "not stable".into(),
-            Settled::Unknown => "too short to judge".into(),
+            Settled::TooShort => "too short to judge".into(),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Settled;
+    use seawall_measure::Settled;
+
     use crate::report::sample;
 
     #[test]
@@ -130,7 +122,7 @@ mod tests {
         let text = run.sentences().join(" ");
         assert!(text.contains("0/s were served within"), "{text}");
         assert!(text.contains("Nothing was served.") && text.contains("not stable."), "{text}");
-        run.shifts[0].settled = Settled::Unknown;
+        run.shifts[0].settled = Settled::TooShort;
         assert!(run.sentences().concat().contains("too short to judge."));
     }
 }

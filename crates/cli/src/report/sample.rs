@@ -1,9 +1,12 @@
 //! Made-up results for the tests: what an overloaded service and its rescue look like.
 
+use std::time::Duration;
+
+use seawall_measure::Settled;
 use serde_json::json;
 
 use super::data::{Bin, Host, NO_CONTROL, Point, ServiceReport, Spike, SpikeRun};
-use super::run::{Report, Settled, Shift};
+use super::run::{Report, Shift};
 
 /// Requests per second that the made-up service can do.
 const CAPACITY: f64 = 123_400.0;
@@ -130,7 +133,7 @@ pub(crate) fn run() -> Report {
             at_s: SHIFT_S,
             from: 5_000.0,
             to: 20_000.0,
-            settled: Settled::After(140.0),
+            settled: Settled::After(Duration::from_millis(140)),
         }],
     }
 }
@@ -195,6 +198,7 @@ fn controlled(load: f64) -> Point {
 fn spike() -> Spike {
     Spike {
         stable_after_ms: Some(120.0),
+        too_short: false,
         from_load: 0.6,
         to_load: 1.6,
         at_s: SHIFT_S,

@@ -155,10 +155,14 @@ fn after_the_rise(spike: &Spike) -> String {
     let (from, to) = (format::load(spike.from_load), format::load(spike.to_load));
     let settled = |after: Option<f64>| match after {
         Some(ms) => format!("was stable after {}", format::delay_ms(ms)),
+        None if spike.too_short => {
+            "was watched for too short a time to tell if it is stable".into()
+        }
         None => "did not become stable".into(),
     };
     let bin_by_bin = |run: &SpikeRun| match run.stable_bin_by_bin_ms {
         Some(ms) => format!(", {} if each bin is judged by itself", format::delay_ms(ms)),
+        None if spike.too_short => String::new(),
         None => ", never if each bin is judged by itself".into(),
     };
     let algorithm = spike.runs.iter().find(|run| run.control != NO_CONTROL);
@@ -172,7 +176,8 @@ fn after_the_rise(spike: &Spike) -> String {
         format::delay_or_nothing(spike.p99_us_after),
         algorithm.map(bin_by_bin).unwrap_or_default(),
     );
-    if let Some(run) = spike.runs.iter().find(|run| run.control == NO_CONTROL) {
+    let without = spike.runs.iter().find(|run| run.control == NO_CONTROL);
+    if let Some(run) = without.filter(|_| !spike.too_short) {
         text += &format!("; without control the service {}", settled(run.stable_after_ms));
     }
     text + "."
@@ -210,6 +215,19 @@ mod tests {
         );
         assert!(text.contains(" after, 180 ms if each bin is judged by itself)"), "{text}");
         assert!(text.contains("did not become stable."), "{text}");
+    }
+
+    #[test]
+    fn what_was_too_short_is_not_judged() {
+        let mut service = sample::service();
+        let spike = service.spike.as_mut().unwrap();
+        (spike.too_short, spike.stable_after_ms) = (true, None);
+        for run in &mut spike.runs {
+            (run.stable_after_ms, run.stable_bin_by_bin_ms) = (None, None);
+        }
+        let text = sentences(&service).join(" ");
+        assert!(text.contains("breakwater was watched for too short a time to tell"), "{text}");
+        assert!(!text.contains("did not become stable") && !text.contains("never"), "{text}");
     }
 
     #[test]

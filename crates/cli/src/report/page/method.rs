@@ -1,6 +1,6 @@
 //! How it was measured.
 
-use crate::report::data::ServiceReport;
+use crate::report::data::{SPIKE_BIN_S, ServiceReport};
 use crate::report::format;
 
 /// The SLO as a multiple of the mean service time and the round trip together.
@@ -22,36 +22,30 @@ pub(super) fn slo(service: &ServiceReport) -> String {
 }
 
 /// A name, and what it means.
-type Rule = (&'static str, &'static str);
+type Rule<'a> = (&'a str, &'a str);
 
-const LATENCY: Rule = (
+const LATENCY: Rule<'_> = (
     "Latency",
     "From the time at which a request was due, not from when it was sent: waiting in the client \
      counts.",
 );
-const GOODPUT: Rule = (
+const GOODPUT: Rule<'_> = (
     "Goodput",
     "Requests per second that succeeded within the SLO. A refusal is never goodput, however quick.",
 );
-const SERVED: Rule = (
+const SERVED: Rule<'_> = (
     "Served",
     "Successes per second that completed while it was measured, whenever they were due.",
 );
-const NOT_VALID: Rule = (
+const NOT_VALID: Rule<'_> = (
     "Not valid",
     "A point is marked when the generator could not offer the load, or not on time. Its numbers \
      are shown but never judged.",
 );
-const STABLE: Rule = (
-    "Stable",
-    "The first time after the rise from which, for 500 ms, every bin of 20 ms has at least 0.9 of \
-     the final goodput and a p99 within the SLO; with few requests, neighbouring bins are judged \
-     together.",
-);
 
 /// The rules of the demo, the same for all services.
 pub(super) fn of_services() -> String {
-    section(&[
+    let rules = [
         (
             "Load",
             "Open loop: requests are due at random times that do not depend on the answers. A load \
@@ -66,14 +60,13 @@ pub(super) fn of_services() -> String {
              is compared with.",
         ),
         SERVED,
-        NOT_VALID,
-        STABLE,
-    ])
+    ];
+    section(&rules, SPIKE_BIN_S)
 }
 
-/// The rules of one load.
-pub(super) fn of_run() -> String {
-    section(&[
+/// The rules of one load, whose bins are this wide.
+pub(super) fn of_run(bin_s: f64) -> String {
+    let rules = [
         ("Load", "Open loop: requests are due at times that do not depend on the answers."),
         LATENCY,
         GOODPUT,
@@ -84,13 +77,19 @@ pub(super) fn of_run() -> String {
              that were due after it. A request is offered when it is due, and all else about it \
              belongs to the time at which it ended.",
         ),
-        NOT_VALID,
-        STABLE,
-    ])
+    ];
+    section(&rules, bin_s)
 }
 
-fn section(rules: &[Rule]) -> String {
-    let rules = super::definitions(rules);
+/// These rules, and those that hold for all.
+fn section(rules: &[Rule<'_>], bin_s: f64) -> String {
+    let stable = format!(
+        "The first time after a change of the load from which, for 500 ms, every bin of {} has at \
+         least 0.9 of the final goodput and a p99 within the SLO; with few requests, neighbouring \
+         bins are judged together.",
+        format::round(&format::delay(bin_s * 1e6)),
+    );
+    let rules = super::definitions(&[rules, &[NOT_VALID, ("Stable", &stable)]].concat());
     format!("<section>\n<h2>How it was measured</h2>\n{rules}</section>\n")
 }
 
@@ -98,6 +97,12 @@ fn section(rules: &[Rule]) -> String {
 mod tests {
     use super::*;
     use crate::report::sample;
+
+    #[test]
+    fn bins_are_as_wide_as_they_are() {
+        assert!(of_services().contains("every bin of 20 ms has"));
+        assert!(of_run(0.06).contains("every bin of 60 ms has"));
+    }
 
     #[test]
     fn the_rule_is_shown_only_where_it_holds() {

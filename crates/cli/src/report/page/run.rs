@@ -46,7 +46,7 @@ pub(crate) fn render(run: &Report, host: &Host) -> String {
             charts = figures(charts::run(run)),
             table = summary(run),
             facts = facts(run),
-            method = super::method::of_run(),
+            method = super::method::of_run(run.bin_s),
         ),
     };
     page.render(host)

@@ -45,7 +45,7 @@ fn row(service: &ServiceReport, id: &str) -> String {
         p99(with),
         p99(verdict.and_then(|verdict| verdict.without)),
         format::delay(service.slo_us),
-        or_nothing(service.spike.as_ref().map(|spike| settled(spike.stable_after_ms))),
+        or_nothing(service.spike.as_ref().map(|spike| spike.stable(spike.stable_after_ms))),
     ]);
     let name = escape(&service.service);
     format!("<tr><th scope=\"row\"><a href=\"#{id}\">{name}</a></th>{cells}</tr>\n")
@@ -79,16 +79,12 @@ pub(super) fn tiles(service: &ServiceReport) -> String {
     if let Some(spike) = &service.spike {
         let without = spike.runs.iter().find(|run| run.control == NO_CONTROL);
         let beside = match without {
-            Some(run) => format!("without control: {}", settled(run.stable_after_ms)),
+            Some(run) => format!("without control: {}", spike.stable(run.stable_after_ms)),
             None => String::new(),
         };
         let (from, to) = (format::load(spike.from_load), format::load(spike.to_load));
         let name = format!("Stable after {from} → {to}");
-        tiles.push(Tile::new(Mood::Neutral, name, settled(spike.stable_after_ms), beside));
+        tiles.push(Tile::new(Mood::Neutral, name, spike.stable(spike.stable_after_ms), beside));
     }
     super::tiles(&tiles)
-}
-
-fn settled(after_ms: Option<f64>) -> String {
-    after_ms.map_or_else(|| "never".into(), format::delay_ms)
 }
