@@ -102,8 +102,11 @@ fn flags_of_load() {
     load(&["--time", "0s"], &["--time is 0s; allowed: above 0s"]);
     load(&["--time", "1000000s"], &["--warm-up and --time", "allowed: up to 1440m"]);
     load(&["--slo", "0s"], &["--slo is 0s; allowed: above 0s"]);
+    load(&["--deadline", "0s"], &["--deadline is 0s", "allowed: above 0s"]);
     load(&["--mix", "usr"], &["--mix", "--workload kv"]);
     load(&["--workload", "kv", "--mix", "2/uniform:9/const:5"], &["--mix", "gets is 2", "0 to 1"]);
+    let many = ["--workload", "kv", "--mix", "1/uniform:100000001/const:5"];
+    load(&many, &["--mix has 100000001 keys", "allowed: 1 to 100000000"]);
     load(&["--arrivals", "constant", "--threads", "2"], &["--arrivals constant", "--threads 1"]);
     load(&["--algorithm", "tcp"], &["--algorithm", "none, aimd, breakwater"]);
     load(&["--set", "client.pending_max=0"], &["client.pending_max: 0", "1 to 1048576"]);
