@@ -27,10 +27,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         pin::to_core(core)?;
     }
     if let Workload::Kv(mix) = &offer.workload {
-        let progress = Progress::of_steps(offer.servers.len() as u64);
-        for address in &offer.servers {
-            progress.step(format!("filling the store at {address}"));
-            probe::fill(*address, &offer.client, mix)?;
+        for &address in &offer.servers {
+            let what = format!("filling the store at {address}");
+            let progress = Progress::of_count(mix.keys().count(), what);
+            probe::fill(address, &offer.client, mix, |written| progress.reached(written))?;
         }
     }
     let progress = Progress::of_time(offer.warm_up + offer.time, "offering the load");

@@ -86,6 +86,9 @@ fn a_store_that_does_not_take_the_values_says_why() {
     let address = server.address();
     let large = ["load", &address, "--workload", "kv", "--mix", "0/uniform:20/const:2000"];
     fail(&large, &["cannot fill the store", "at most 1024 fit"]);
+    // What no server reads is not even made.
+    let huge = ["load", &address, "--workload", "kv", "--mix", "0/uniform:20/const:1073741824"];
+    fail(&huge, &["values of up to 1073741824 bytes", "reads up to 1048576", "body_bytes"]);
 }
 
 #[test]
