@@ -5,7 +5,6 @@ mod plan;
 mod server;
 mod spike;
 
-use std::io::Write;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,6 +14,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use seawall_control::admission;
 
+use crate::output::print;
 use crate::progress::Progress;
 use crate::report::{data::NO_CONTROL, page, table};
 use crate::{host, pin};
@@ -106,14 +106,15 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     drop(progress);
     let services = services?;
 
-    let mut out = std::io::stdout().lock();
-    if options.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&services)?)?;
+    let page = page::services::render(&services, &host::describe());
+    // That it cannot be written is told last, so that the numbers are not lost with it.
+    let written = page::file::write(&options.html, &page);
+    print(&if options.json {
+        serde_json::to_string_pretty(&services)? + "\n"
     } else {
-        write!(out, "{}", table::render(&services))?;
-    }
-    // Last, so that nothing is lost when it cannot be written.
-    page::file::write(&options.html, &page::services::render(&services, &host::describe()))
+        table::render(&services)
+    })?;
+    written
 }
 
 /// The server's core and the load's.

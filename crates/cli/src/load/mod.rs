@@ -8,10 +8,9 @@ mod result;
 mod sessions;
 pub(crate) mod workload;
 
-use std::io::Write;
-
 use anyhow::Result;
 
+use crate::output::print;
 use crate::progress::Progress;
 use crate::report::page;
 use crate::{host, pin};
@@ -37,19 +36,14 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let run = engine::run(&offer, |passed| progress.passed(passed))?;
     drop(progress);
 
-    let mut out = std::io::stdout().lock();
-    if options.json {
-        writeln!(out, "{}", result::json(&run)?)?;
-    } else {
-        write!(out, "{}", result::table(&run))?;
-    }
+    // That the page cannot be written is told last, so that the numbers are not lost with it.
+    let written = options.html.as_deref().map_or(Ok(()), |file| {
+        let page = page::run::render(&result::report(options, &offer, &run), &host::describe());
+        page::file::write(file, &page)
+    });
+    print(&if options.json { result::json(&run)? } else { result::table(&run) })?;
     for warning in result::warnings(&run) {
         eprintln!("warning: {warning}");
     }
-    // Last, so that nothing is lost when it cannot be written.
-    if let Some(file) = &options.html {
-        let page = page::run::render(&result::report(options, &offer, &run), &host::describe());
-        page::file::write(file, &page)?;
-    }
-    Ok(())
+    written
 }

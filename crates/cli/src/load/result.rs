@@ -22,10 +22,11 @@ struct Json<'a> {
     summary: &'a Summary,
 }
 
-/// The summary as JSON, with what ran.
+/// The summary as JSON, with what ran. Ends with a line break.
 pub(super) fn json(run: &Run) -> Result<String> {
     let &Run { ref algorithm, sessions, hit_share, ref summary, .. } = run;
-    Ok(serde_json::to_string_pretty(&Json { algorithm, sessions, hit_share, summary })?)
+    let json = Json { algorithm, sessions, hit_share, summary };
+    Ok(serde_json::to_string_pretty(&json)? + "\n")
 }
 
 const HEAD: [&str; 9] =

@@ -7,7 +7,7 @@ mod running;
 mod stop;
 mod synthetic;
 
-use std::io::{self, Write};
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use seawall_measure::ServiceTime;
 use toml::Value;
 
 use crate::options::{Settings, Sources, text};
+use crate::output::print;
 use crate::pin;
 use config::Config;
 use running::Running;
@@ -128,7 +129,7 @@ enum Service {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let config = read(options)?;
     if options.print_config {
-        return Ok(write!(io::stdout(), "{}", toml::to_string_pretty(&config)?)?);
+        return print(&toml::to_string_pretty(&config)?);
     }
     if let Some(core) = options.pin {
         pin::to_core(core)?;
@@ -142,7 +143,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if !options.until_stdin_ends {
         eprintln!("{}", describe(&options.service, &config, &ready));
     }
-    writeln!(io::stdout(), "{}", serde_json::to_string(&ready)?)?;
+    print(&(serde_json::to_string(&ready)? + "\n"))?;
     stop.wait(metrics::PERIOD, || {
         if config.metrics.listen.is_some() {
             running.stats().publish();
