@@ -1,6 +1,7 @@
 //! The `seawall` command.
 
 mod demo;
+mod descriptors;
 mod host;
 mod load;
 mod options;

@@ -17,7 +17,7 @@ use seawall_control::admission;
 use crate::output::print;
 use crate::progress::Progress;
 use crate::report::{data::NO_CONTROL, page, table};
-use crate::{host, pin};
+use crate::{descriptors, host, pin};
 use plan::{Cores, Plan, Subject};
 
 /// Multiples of the capacity that can be asked for: beyond, no generator keeps up.
@@ -88,6 +88,8 @@ fn within(text: &str, allowed: RangeInclusive<f64>) -> Result<f64, String> {
 /// Runs `seawall demo`.
 pub(crate) fn run(options: &Options) -> Result<()> {
     page::file::check(&options.html)?;
+    // Good for the servers as well: they are processes of their own with as many connections.
+    descriptors::suffice(options.sessions, 1)?;
     let cores = cores()?;
     let subjects = match options.only {
         Some(subject) => vec![subject],

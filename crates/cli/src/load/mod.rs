@@ -13,7 +13,7 @@ use anyhow::Result;
 use crate::output::print;
 use crate::progress::Progress;
 use crate::report::page;
-use crate::{host, pin};
+use crate::{descriptors, host, pin};
 use workload::Workload;
 
 pub(crate) use options::Options;
@@ -22,6 +22,7 @@ pub(crate) use options::Options;
 pub(crate) fn run(options: &Options) -> Result<()> {
     let offer = options.offer()?;
     options.html.as_deref().map_or(Ok(()), page::file::check)?;
+    descriptors::suffice(offer.sessions, offer.threads)?;
     if let Some(core) = options.pin {
         pin::to_core(core)?;
     }

@@ -19,6 +19,7 @@ use seawall_control::config::duration;
 use seawall_measure::ServiceTime;
 use toml::Value;
 
+use crate::descriptors;
 use crate::options::{Settings, Sources, text};
 use crate::output::print;
 use crate::pin;
@@ -135,6 +136,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         pin::to_core(core)?;
     }
     config.check_files()?;
+    let (allowed, sessions) = (descriptors::raise(), config.server.limits.sessions);
+    if allowed < u64::from(sessions) {
+        tracing::info!(allowed, sessions, "fewer open files allowed than server.limits.sessions");
+    }
     let running = Running::start(&options.service, &config).map_err(advised)?;
     config.metrics.listen.map_or(Ok(()), metrics::serve)?;
     let stop = Stop::listen(options.until_stdin_ends)?;

@@ -1,6 +1,6 @@
 //! What is wrong is named, with what would be right.
 
-use crate::support::{fail, file, file_with, free_port};
+use crate::support::{fail, file, file_with, free_port, run_after};
 
 fn serve(arguments: &[&str], expected: &[&str]) {
     // Where nothing is wrong after all, it would serve for ever.
@@ -120,6 +120,17 @@ fn flags_of_demo() {
     fail(&["demo", "--loads", "-1"], &["--loads", "0.01 to 20"]);
     fail(&["demo", "--seconds", "0"], &["--seconds", "0.1 to 10"]);
     fail(&["demo", "--sessions", "0"], &["--sessions", "1..=10000"]);
+}
+
+#[test]
+fn more_sessions_than_open_files() {
+    for command in [&["load", "127.0.0.1:1"][..], &["demo"]] {
+        let said = run_after("ulimit -n 256", &[command, &["--sessions=250"]].concat());
+        assert_eq!(said.status.code(), Some(1), "{said:?}");
+        for text in ["--sessions 250 takes 318 open files", "allows this process 256", "ulimit"] {
+            assert!(said.stderr.contains(text), "{text}: {said:?}");
+        }
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::thread;
 
 use serde_json::Value;
 
-use crate::support::{Said, Served, fail, succeed};
+use crate::support::{Said, Served, fail, run_after, succeed};
 
 /// A load of a moment.
 const BRIEFLY: [&str; 8] =
@@ -115,6 +115,15 @@ fn schedules_threads_and_processes() {
         let load = [&["load", &address, "--json"], &BRIEFLY[2..], case].concat();
         check(&succeed(&load).json(), &["work"]);
     }
+}
+
+#[test]
+fn the_limit_of_open_files_is_raised() {
+    let server = Served::start(&SYNTHETIC);
+    let address = server.address();
+    let load = ["load", &address, "--sessions=100", "--warm-up=0s", "--time=50ms"];
+    let said = run_after("ulimit -Sn 64", &load);
+    assert!(said.status.success(), "{said:?}");
 }
 
 #[test]

@@ -51,6 +51,15 @@ pub(crate) fn run_unread(arguments: &[&str]) -> Said {
     ended(command(arguments).stdout(writer), arguments)
 }
 
+/// The same in a shell that has done `first`.
+#[track_caller]
+pub(crate) fn run_after(first: &str, arguments: &[&str]) -> Said {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("{first} && exec \"$0\" \"$@\"")]);
+    shell.arg(env!("CARGO_BIN_EXE_seawall")).args(arguments);
+    ended(shell.stdout(Stdio::piped()), arguments)
+}
+
 #[track_caller]
 fn ended(command: &mut Command, arguments: &[&str]) -> Said {
     let child =
