@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn odd_services_do_no_harm() {
         let mut report = sample::service();
-        (report.slo_us, report.capacity, report.peak_uncontrolled) = (0.0, 0.0, 0.0);
+        (report.slo_us, report.capacity, report.peak_uncontrolled) = (0.0, 0.0, None);
         check(&report);
         (report.slo_us, report.capacity) = (f64::NAN, f64::INFINITY);
         check(&report);

@@ -12,6 +12,10 @@ use super::format;
 /// load.
 pub(crate) const NO_CONTROL: &str = "none";
 
+/// A service is fast enough when it answers within this many times what it takes unloaded: the SLO
+/// of Breakwater's evaluation (§5.1).
+pub(crate) const SLO_FACTOR: u32 = 10;
+
 /// Width of the bins of a [`SpikeRun`], in seconds: as in Breakwater's figure 7.
 pub(crate) const SPIKE_BIN_S: f64 = 0.02;
 
@@ -31,8 +35,9 @@ pub(crate) struct ServiceReport {
     /// Requests per second that make a load of 1.0.
     #[serde(default)]
     pub(crate) capacity: f64,
-    /// The highest throughput of any valid point without control, in requests per second.
-    pub(crate) peak_uncontrolled: f64,
+    /// The highest throughput of any valid point without control, in requests per second; `None` if
+    /// none of them reached the capacity.
+    pub(crate) peak_uncontrolled: Option<f64>,
     /// Sessions (connections) that the generator spread the load over.
     #[serde(default)]
     pub(crate) sessions: u32,
@@ -196,6 +201,12 @@ impl Spike {
 }
 
 impl ServiceReport {
+    /// What goodput is compared with: its name, and requests per second. That is the peak without
+    /// control, or the capacity where the peak is not known.
+    pub(crate) fn most(&self) -> (&'static str, f64) {
+        self.peak_uncontrolled.map_or(("capacity", self.capacity), |peak| ("peak", peak))
+    }
+
     /// The controls of the sweep and of the spike: the algorithms in order of appearance, then
     /// [`NO_CONTROL`] if it was measured.
     pub(crate) fn controls(&self) -> Vec<&str> {

@@ -21,6 +21,11 @@ pub(crate) fn rate(per_second: f64) -> String {
     }
 }
 
+/// Requests per second that may not have been measured, such as `12.3k/s`.
+pub(crate) fn rate_or_nothing(per_second: Option<f64>) -> String {
+    per_second.map_or_else(|| NOTHING.into(), |per_second| format!("{}/s", rate(per_second)))
+}
+
 /// A delay given in microseconds, such as `1.41 ms`.
 pub(crate) fn delay(us: f64) -> String {
     if us == 0.0 { "0 µs".into() } else { scaled(us, &DELAYS) }

@@ -30,7 +30,7 @@ pub(crate) fn service() -> ServiceReport {
         rtt_us: 102.0,
         service_us: 8.3,
         capacity: CAPACITY,
-        peak_uncontrolled: 1.01 * CAPACITY,
+        peak_uncontrolled: Some(1.01 * CAPACITY),
         sessions: 96,
         notes: vec!["Generator and server share the machine; each has its own cores.".into()],
         points: without.chain(with).collect(),

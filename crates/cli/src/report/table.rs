@@ -49,11 +49,11 @@ pub(crate) fn render(services: &[ServiceReport]) -> String {
 /// What is known of a service before its points.
 fn headline(service: &ServiceReport) -> String {
     format!(
-        "{}: SLO {}, capacity {}/s, peak without control {}/s, {} sessions",
+        "{}: SLO {}, capacity {}/s, peak without control {}, {} sessions",
         service.service,
         format::delay(service.slo_us),
         format::rate(service.capacity),
-        format::rate(service.peak_uncontrolled),
+        format::rate_or_nothing(service.peak_uncontrolled),
         service.sessions,
     )
 }

@@ -41,14 +41,14 @@ impl<'a> Verdict<'a> {
         Self { service, control, with, without: nearest(service, NO_CONTROL, load) }
     }
 
-    /// Goodput with control as a fraction of the peak without, such as `96 %`.
+    /// Goodput with control as a fraction of [`ServiceReport::most`], such as `96 %`.
     pub(super) fn goodput_share(&self) -> String {
-        share_of_peak(self.service, self.with)
+        share_of_most(self.service, self.with)
     }
 
     /// The same for the point without control.
     pub(super) fn goodput_share_without(&self) -> String {
-        share_of_peak(self.service, self.without)
+        share_of_most(self.service, self.without)
     }
 
     /// Whether the tail with control is known to be within the SLO; `None` if nothing was measured.
@@ -63,14 +63,18 @@ impl<'a> Verdict<'a> {
         let Some(point) = self.with else {
             return format!("With {control}, {name} has no valid point beyond its capacity.");
         };
-        let peak = self.service.peak_uncontrolled;
+        let most = format::rate(self.service.most().1);
+        let of_most = match self.service.peak_uncontrolled {
+            Some(_) => format!("the {most}/s that it reaches at most without control"),
+            None => {
+                format!("its capacity of {most}/s, which no valid point without control reached")
+            }
+        };
         let mut text = format!(
-            "With {control} at {} the capacity, {name} had a goodput of {}/s: {} of the {}/s that \
-             it reaches at most without control.",
+            "With {control} at {} the capacity, {name} had a goodput of {}/s: {} of {of_most}.",
             format::load(point.load),
             format::rate(point.goodput),
             self.goodput_share(),
-            format::rate(peak),
         );
         let slo = format::delay(self.service.slo_us);
         text += &match self.within_slo() {
@@ -95,9 +99,9 @@ impl<'a> Verdict<'a> {
             Some(_) => format!("p99 latency {}", point.p99()),
             None => "nothing served".into(),
         };
-        let share = self.goodput_share();
+        let (share, (most, _)) = (self.goodput_share(), self.service.most());
         format!(
-            "With {} at {load}: goodput {goodput}/s ({share} of the peak), {tail}.",
+            "With {} at {load}: goodput {goodput}/s ({share} of the {most}), {tail}.",
             self.control
         )
     }
@@ -143,12 +147,14 @@ pub(super) fn sentences(service: &ServiceReport) -> Vec<String> {
 fn without_control(service: &ServiceReport, point: &Point) -> String {
     let load = format::load(point.load);
     let goodput = format::rate(point.goodput);
-    let share = share_of_peak(service, Some(point));
+    let (share, (most, _)) = (share_of_most(service, Some(point)), service.most());
     let tail = match point.p99_us {
         Some(_) => format!("p99 latency was {}", point.p99()),
         None => "nothing was served".into(),
     };
-    format!("Without control at {load}, goodput was {goodput}/s ({share} of the peak) and {tail}.")
+    format!(
+        "Without control at {load}, goodput was {goodput}/s ({share} of the {most}) and {tail}."
+    )
 }
 
 fn after_the_rise(spike: &Spike) -> String {
@@ -183,8 +189,8 @@ fn after_the_rise(spike: &Spike) -> String {
     text + "."
 }
 
-fn share_of_peak(service: &ServiceReport, point: Option<&Point>) -> String {
-    let share = |point: &Point| format::percent_of(point.goodput, service.peak_uncontrolled);
+fn share_of_most(service: &ServiceReport, point: Option<&Point>) -> String {
+    let share = |point: &Point| format::percent_of(point.goodput, service.most().1);
     point.map_or_else(|| format::NOTHING.into(), share)
 }
 
@@ -252,8 +258,19 @@ mod tests {
         let mut service = sample::service();
         service.points.retain(|point| point.load < 1.0);
         assert!(sentences(&service)[0].contains("no valid point beyond its capacity"));
-        service.peak_uncontrolled = 0.0;
-        assert_eq!(share_of_peak(&service, service.points.first()), format::NOTHING);
+        (service.peak_uncontrolled, service.capacity) = (None, 0.0);
+        assert_eq!(share_of_most(&service, service.points.first()), format::NOTHING);
+    }
+
+    #[test]
+    fn without_a_peak_the_capacity_takes_its_place() {
+        let mut service = sample::service();
+        service.peak_uncontrolled = None;
+        let text = sentences(&service).join(" ");
+        let capacity = "96 % of its capacity of 123k/s, which no valid point without control";
+        assert!(text.contains(capacity), "{text}");
+        assert!(text.contains("% of the capacity) and p99"), "{text}");
+        assert!(!text.contains("peak"), "{text}");
     }
 
     #[test]

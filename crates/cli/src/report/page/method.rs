@@ -1,10 +1,7 @@
 //! How it was measured.
 
-use crate::report::data::{SPIKE_BIN_S, ServiceReport};
+use crate::report::data::{SLO_FACTOR, SPIKE_BIN_S, ServiceReport};
 use crate::report::format;
-
-/// The SLO as a multiple of the mean service time and the round trip together.
-const SLO_FACTOR: f64 = 10.0;
 
 /// How far a given SLO may be from the rule before it counts as chosen.
 const SLO_TOLERANCE: f64 = 0.02;
@@ -13,7 +10,7 @@ const SLO_TOLERANCE: f64 = 0.02;
 pub(super) fn slo(service: &ServiceReport) -> String {
     let slo = format::delay(service.slo_us);
     let (own, trip) = (format::delay(service.service_us), format::delay(service.rtt_us));
-    let rule = SLO_FACTOR * (service.service_us + service.rtt_us);
+    let rule = f64::from(SLO_FACTOR) * (service.service_us + service.rtt_us);
     if (service.slo_us - rule).abs() <= SLO_TOLERANCE * rule {
         format!("SLO {slo} = {SLO_FACTOR} × ({own} mean service + {trip} round trip)")
     } else {
@@ -45,19 +42,20 @@ const NOT_VALID: Rule<'_> = (
 
 /// The rules of the demo, the same for all services.
 pub(super) fn of_services() -> String {
+    let slo = format!("{SLO_FACTOR} × (mean service time + round trip without load).");
     let rules = [
         (
             "Load",
             "Open loop: requests are due at random times that do not depend on the answers. A load \
              of 1.0× is the capacity that was measured first.",
         ),
-        ("SLO", "10 × (mean service time + round trip without load), unless another was chosen."),
+        ("SLO", &slo),
         LATENCY,
         GOODPUT,
         (
             "Peak",
             "The highest throughput of any valid point without control: what goodput with control \
-             is compared with.",
+             is compared with. Where none of them reached the capacity, that takes its place.",
         ),
         SERVED,
     ];
