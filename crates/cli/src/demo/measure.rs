@@ -166,9 +166,7 @@ impl Bench<'_> {
                     .into(),
             );
         }
-        if self.plan.cores.server == self.plan.cores.load {
-            notes.push("Server and load share the only core, so each disturbs the other.".into());
-        }
+        notes.extend(self.plan.cores.note().map(String::from));
         notes
     }
 }

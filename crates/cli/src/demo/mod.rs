@@ -119,13 +119,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     written
 }
 
-/// The server's core and the load's.
+/// Chooses the cores, and keeps this process to that of the load.
 fn cores() -> Result<Cores> {
-    let available = pin::available();
-    let server = *available.first().context("the system does not say which cores there are")?;
-    let load = *available.get(1).unwrap_or(&server);
-    pin::to_core(load)?;
-    Ok(Cores { server, load })
+    let cores = Cores::choose(&pin::available(), pin::siblings)
+        .context("the system does not say which cores there are")?;
+    pin::to_core(cores.load)?;
+    Ok(cores)
 }
 
 #[cfg(test)]
