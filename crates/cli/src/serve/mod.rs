@@ -3,6 +3,7 @@
 mod burn;
 mod config;
 mod metrics;
+mod print;
 mod running;
 mod stop;
 mod synthetic;
@@ -21,8 +22,7 @@ use toml::Value;
 
 use crate::descriptors;
 use crate::options::{Settings, Sources, text};
-use crate::output::print;
-use crate::pin;
+use crate::{output, pin};
 use config::Config;
 use running::Running;
 use stop::Stop;
@@ -37,7 +37,7 @@ const EXAMPLES: &str = "\
 Examples:
   seawall serve synthetic --service exp:100us --slo 2ms
   seawall serve kv --memcached 127.0.0.1:11211 --metrics 127.0.0.1:9117
-  seawall serve kv --print-config > seawall.toml    every option with its value, as a file ...
+  seawall serve kv --print-config > seawall.toml    every option, as a file ...
   seawall serve kv --config seawall.toml            ... to edit and to use
 
 Once it is ready, the server prints its addresses as one line of JSON. Ctrl-C or SIGTERM stops it: \
@@ -92,7 +92,8 @@ pub(crate) struct Options {
     #[arg(long, global = true, value_name = "CORE")]
     pin: Option<usize>,
 
-    /// Print the configuration that results from file and flags, and do not serve
+    /// Print the configuration that results from file and flags, with what is not set as comments,
+    /// and do not serve
     #[arg(long, global = true)]
     print_config: bool,
 
@@ -130,7 +131,7 @@ enum Service {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let config = read(options)?;
     if options.print_config {
-        return print(&toml::to_string_pretty(&config)?);
+        return output::print(&print::file(&config)?);
     }
     if let Some(core) = options.pin {
         pin::to_core(core)?;
@@ -148,7 +149,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if !options.until_stdin_ends {
         eprintln!("{}", describe(&options.service, &config, &ready));
     }
-    print(&(serde_json::to_string(&ready)? + "\n"))?;
+    output::print(&(serde_json::to_string(&ready)? + "\n"))?;
     stop.wait(metrics::PERIOD, || {
         if config.metrics.listen.is_some() {
             running.stats().publish();
