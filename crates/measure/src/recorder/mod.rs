@@ -5,9 +5,9 @@
 //!
 //! * A request counts when its *scheduled* time lies in the [`Window`], whenever it ends. What was
 //!   scheduled near the end is waited for.
-//! * Throughput alone counts by the time of *completion*, as [`Series`](crate::Series) does, whenever
-//!   the request was due: a backlog from the warm-up is served in the window and costs the server
-//!   what any other request costs, and one that outlasts the window is not served in it.
+//! * Throughput alone counts by the time of *completion*, as [`Series`](crate::Series) does,
+//!   whenever the request was due: a backlog from the warm-up is served in the window and costs the
+//!   server what any other request costs, and one that outlasts the window is not served in it.
 //! * Latency is `finished - scheduled`, for successes. It contains the lateness of the generator,
 //!   the wait for a credit, both ways through the network, and all queues of the server
 //!   (Breakwater, OSDI '20, section 5.1: "all delays faced by a request from the moment it is
