@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use seawall_control::Instant;
-use seawall_control::wire::{self, DecodeError, HEADER_LEN, RequestOp, ResponseOp};
+use seawall_control::wire::{self, HEADER_LEN, RequestOp, ResponseOp};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
@@ -197,12 +197,11 @@ impl Driver {
             }
             let now = clock::now(); // for all frames of this read
             let mut state = shared.state.lock();
-            let goaway = &mut self.goaway;
-            self.reader
-                .feed(&buffer[..read.len], BODY_MAX, |frame, bytes| {
-                    on_frame(&mut state, now, &frame, &bytes, goaway, results)
-                })
-                .map_err(|Broken(reason)| reason)?;
+            let mut input = &buffer[..read.len];
+            let bad = |error| format!("the server sent a bad frame: {error}");
+            while let Some((frame, bytes)) = self.reader.next(&mut input, BODY_MAX).map_err(bad)? {
+                on_frame(&mut state, now, &frame, &bytes, &mut self.goaway, results)?;
+            }
             Ok(true)
         })
     }
@@ -225,15 +224,7 @@ impl Driver {
     }
 }
 
-/// A frame that breaks the protocol, and why.
-struct Broken(String);
-
-impl From<DecodeError> for Broken {
-    fn from(error: DecodeError) -> Self {
-        Self(format!("the server sent a bad frame: {error}"))
-    }
-}
-
+/// Carries out one frame. An error says how it breaks the protocol.
 fn on_frame(
     state: &mut State,
     now: Instant,
@@ -241,11 +232,11 @@ fn on_frame(
     bytes: &FrameBytes<'_>,
     goaway: &mut Option<String>,
     results: &mut Results,
-) -> Result<(), Broken> {
+) -> Result<(), String> {
     match frame.op {
         ResponseOp::Reply => {
             let body = bytes.slice(HEADER_LEN..frame.frame_len());
-            state.on_reply(now, frame, body, results).map_err(Broken)
+            state.on_reply(now, frame, body, results)
         }
         ResponseOp::Credit => {
             state.on_push(now, frame.feedback);
@@ -257,6 +248,6 @@ fn on_frame(
             state.leave(results);
             Ok(())
         }
-        ResponseOp::Settings => Err(Broken("the server sent its settings twice".into())),
+        ResponseOp::Settings => Err("the server sent its settings twice".into()),
     }
 }

@@ -240,24 +240,23 @@ impl Connection {
                 // Nothing may follow a goodbye; it is read to learn when the client is gone.
                 return Ok(true);
             }
-            // A stranger's hello is small.
-            let body_max = self.shared.config.limits.body_bytes;
-            let body_max = if self.peer.is_none() { body_max.min(HELLO_MAX) } else { body_max };
-            let mut reader = std::mem::take(&mut self.reader);
             let now = clock::now(); // for all frames of this read
-            let fed = reader.feed(&buffer[..read.len], body_max, |frame, bytes| {
-                self.frame(&frame, &bytes, (now, read.waited))
-            });
-            if self.client_leaves {
-                self.frame_since = None;
-                return Ok(true);
+            let mut input = &buffer[..read.len];
+            while !self.client_leaves
+                && let Some((frame, bytes)) = self.reader.next(&mut input, self.body_max())?
+            {
+                self.frame(&frame, &bytes, (now, read.waited))?;
             }
-            self.reader = reader;
-            fed?;
             self.frame_since =
                 if self.reader.is_waiting() { self.frame_since.or(Some(now)) } else { None };
             Ok(true)
         })
+    }
+
+    /// The largest body that the next frame may have: a stranger's hello is small.
+    fn body_max(&self) -> u32 {
+        let body_max = self.shared.config.limits.body_bytes;
+        if self.peer.is_some() { body_max } else { body_max.min(HELLO_MAX) }
     }
 
     fn frame(
@@ -266,9 +265,6 @@ impl Connection {
         bytes: &FrameBytes<'_>,
         arrival: (Instant, Duration),
     ) -> Result<(), CloseReason> {
-        if self.client_leaves {
-            return Ok(());
-        }
         // Whatever the read brings behind this frame has only just begun.
         self.frame_since = None;
         match (frame.op, &self.peer) {
