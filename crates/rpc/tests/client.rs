@@ -273,3 +273,94 @@ async fn nobody_at_the_address_is_told_at_once() {
     let error = client.call(Request::new(1, "")).await.unwrap_err();
     assert!(error.to_string().contains("no replica can be reached"), "{error}");
 }
+
+/// A server that greets and then only listens.
+async fn listener(mut fake: Fake) {
+    fake.greet().await;
+    while fake.next().await.is_some() {}
+}
+
+#[tokio::test]
+async fn calls_end_with_the_runtime_of_their_session() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let session = runtime.spawn(Fake::connect(listener)).await.unwrap().unwrap();
+    let calls = [session.call(Request::new(1, "sent")), session.call(Request::new(1, "waits"))];
+    runtime.shutdown_background();
+    for call in calls {
+        let result = tokio::time::timeout(Duration::from_secs(30), call).await;
+        result.expect("no call is left hanging").unwrap_err();
+    }
+    assert!(!session.is_open());
+}
+
+#[tokio::test]
+async fn a_callback_that_panics_takes_no_other_call_with_it() {
+    let script = |mut fake: Fake| async move {
+        fake.greet().await;
+        let first = fake.next().await.unwrap().claims.id;
+        fake.send(&reply(first, 10, 1)).await;
+        let ids = [fake.next().await.unwrap().claims.id, fake.next().await.unwrap().claims.id];
+        // Both in one segment, so that their results are handed out together.
+        fake.send(&[reply(ids[0], 10, 1), reply(ids[1], 10, 1)].concat()).await;
+        let last = fake.next().await.unwrap().claims.id;
+        fake.send(&reply(last, 10, 1)).await;
+        while fake.next().await.is_some() {}
+    };
+    let session = Fake::connect(script).await.unwrap();
+    session.call(Request::new(1, "")).await.unwrap();
+    session.submit(Request::new(1, ""), Box::new(|_| panic!("asked to panic")));
+    let behind = session.call(Request::new(1, ""));
+    let behind = tokio::time::timeout(Duration::from_secs(30), behind).await;
+    assert_eq!(behind.expect("its result is not lost").unwrap().payload, "served");
+    session.call(Request::new(1, "")).await.expect("the session goes on");
+}
+
+#[tokio::test]
+async fn a_reply_to_a_call_that_was_not_sent_ends_the_session_and_no_more() {
+    let script = |mut fake: Fake| async move {
+        fake.greet().await;
+        let first = fake.next().await.unwrap().claims.id;
+        // The second call waits for a credit in the next place of the table.
+        fake.send(&reply(first + (1 << 32) + 1, 0, 0)).await;
+        assert!(fake.next().await.is_none(), "the client closes");
+    };
+    let session = Fake::connect(script).await.unwrap();
+    let calls = [session.call(Request::new(1, "")), session.call(Request::new(1, ""))];
+    assert_eq!((session.outstanding(), session.pending()), (1, 1));
+    for call in calls {
+        let result = tokio::time::timeout(Duration::from_secs(30), call).await;
+        let error = result.expect("no call is left hanging").unwrap_err().to_string();
+        assert!(error.contains("which is not outstanding"), "{error}");
+    }
+    assert!(!session.is_open());
+}
+
+#[tokio::test]
+async fn a_cancelled_callback_may_own_a_call_of_the_same_session() {
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let script = |mut fake: Fake| async move {
+        fake.greet().await;
+        while let Some(frame) = fake.next().await {
+            tell.send(frame.op).unwrap();
+            if frame.op == RequestOp::Goodbye {
+                return;
+            }
+        }
+    };
+    let session = Fake::connect(script).await.unwrap();
+    let sent = session.submit(Request::new(1, ""), Box::new(drop));
+    let owned = session.call(Request::new(1, ""));
+    let owner = session.submit(Request::new(1, ""), Box::new(move |_| drop(owned)));
+    let cancelling = session.clone();
+    let cancel = tokio::task::spawn_blocking(move || {
+        [sent, owner, sent, owner].into_iter().for_each(|id| cancelling.cancel(id));
+    });
+    tokio::time::timeout(Duration::from_secs(30), cancel).await.expect("no deadlock").unwrap();
+    drop(session);
+    let mut ops = Vec::new();
+    while let Some(op) = told.recv().await {
+        ops.push(op);
+    }
+    // However often it is cancelled, the server is told once, and of the others never.
+    assert_eq!(ops, [RequestOp::Call, RequestOp::Cancel, RequestOp::Goodbye]);
+}

@@ -140,9 +140,8 @@ impl Future for CallFuture {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CallResult> {
         let result = std::task::ready!(Pin::new(&mut self.result).poll(cx));
         self.id = None;
-        Poll::Ready(result.unwrap_or_else(|_| {
-            Err(CallError::ConnectionLost("the session's runtime has ended".into()))
-        }))
+        // Only a cancelled call goes without a result.
+        Poll::Ready(result.unwrap_or(Err(CallError::Cancelled)))
     }
 }
 

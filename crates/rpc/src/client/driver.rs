@@ -104,7 +104,9 @@ async fn read_up_to(
 }
 
 /// Drives a session until it ends, and tells all its calls.
-pub(super) async fn drive(stream: Stream, shared: Arc<Shared>) {
+pub(super) fn drive(stream: Stream, shared: Arc<Shared>) -> impl Future<Output = ()> {
+    // Not left to the first poll, which never comes if the runtime ends before it.
+    let ending = Ending { shared, reason: "its driver was stopped".into() };
     let mut driver = Driver {
         stream,
         reader: FrameReader::default(),
@@ -112,12 +114,32 @@ pub(super) async fn drive(stream: Stream, shared: Arc<Shared>) {
         timer: None,
         goaway: None,
     };
-    let reason = poll_fn(|cx| driver.poll(&shared, cx)).await;
-    let reason = driver.goaway.unwrap_or(reason);
-    tracing::debug!(peer = %shared.peer, reason, "session ended");
-    let mut results = Results::new();
-    shared.state.lock().close(&reason, &mut results);
-    finish(results);
+    async move {
+        let reason = poll_fn(|cx| driver.poll(&ending.shared, cx)).await;
+        ending.end(driver.goaway.unwrap_or(reason));
+    }
+}
+
+/// Ends the session when it is dropped, however its driver ended: in order, in a panic, or with its
+/// runtime.
+struct Ending {
+    shared: Arc<Shared>,
+    reason: String,
+}
+
+impl Ending {
+    fn end(mut self, reason: String) {
+        self.reason = reason;
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        tracing::debug!(peer = %self.shared.peer, reason = self.reason, "session ended");
+        let mut results = Results::new();
+        self.shared.state.lock().close(&self.reason, &mut results);
+        finish(results);
+    }
 }
 
 struct Driver {
@@ -195,8 +217,8 @@ impl Driver {
             if read.len == 0 {
                 return Err("the server closed it".into());
             }
-            let now = clock::now(); // for all frames of this read
             let mut state = shared.state.lock();
+            let now = clock::now(); // for all frames of this read
             let mut input = &buffer[..read.len];
             let bad = |error| format!("the server sent a bad frame: {error}");
             while let Some((frame, bytes)) = self.reader.next(&mut input, BODY_MAX).map_err(bad)? {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -73,10 +74,12 @@ struct Call {
 /// Results to hand out once the lock is released.
 pub(super) type Results = Vec<(Done, CallResult)>;
 
-/// Hands out results.
+/// Hands out results. A callback that panics takes no other result with it.
 pub(super) fn finish(results: Results) {
     for (done, result) in results {
-        done(result);
+        if catch_unwind(AssertUnwindSafe(|| done(result))).is_err() {
+            tracing::error!("the callback of a call panicked");
+        }
     }
 }
 
@@ -121,16 +124,16 @@ impl Session {
         CallFuture::new(self.clone(), id, receiver)
     }
 
-    /// Calls the server, and lets `done` be told the result: once, soon after the reply came, on
-    /// the thread of the session's driver or, if it is known at once, on this one. It must not
-    /// block.
+    /// Calls the server, and lets `done` be told the result: once, soon after it is known, on the
+    /// thread of the session's driver or of whoever submits a call just then, which may be this
+    /// one. It must not block.
     ///
     /// Gives the number by which the call can be [cancelled](Self::cancel).
     pub fn submit(&self, request: Request, done: Box<dyn FnOnce(CallResult) + Send>) -> u64 {
         let shared = &self.handle.shared;
-        let now = clock::now();
         let mut results = Results::new();
         let mut state = shared.state.lock();
+        let now = clock::now(); // under the lock, so that the outbox's time never decreases
         let id = state.submit(now, &shared.settings, request, done, &mut results);
         state.pump(now, &mut results);
         let wake = !state.out.is_empty() || state.outbox.pending() > 0;
@@ -144,8 +147,12 @@ impl Session {
 
     /// Gives a call up: the server is told, and the result is thrown away.
     pub fn cancel(&self, id: u64) {
-        self.handle.shared.state.lock().cancel(id);
-        self.handle.shared.waker.wake();
+        let cancelled = self.handle.shared.state.lock().cancel(id);
+        if cancelled.is_some() {
+            self.handle.shared.waker.wake();
+        }
+        // Dropped without the lock: it may own another call of this session.
+        drop(cancelled);
     }
 
     /// Calls that were sent and have no reply yet.
@@ -272,17 +279,20 @@ impl State {
         }
     }
 
-    fn cancel(&mut self, id: u64) {
-        let Some((key, call)) = self.find(id) else { return };
-        call.done = None;
+    /// Gives the callback back of a call that was not cancelled before.
+    #[must_use]
+    fn cancel(&mut self, id: u64) -> Option<Done> {
+        let (key, call) = self.find(id)?;
+        let done = call.done.take()?;
         if call.sent.is_some() {
             let mut cancel = wire::Request::new(RequestOp::Cancel);
             cancel.claims.id = call_id(key, call.serial);
             self.out.push(&cancel.encode(), Bytes::new());
         }
+        Some(done)
     }
 
-    /// A terminal reply came. One to a call that is not known breaks the protocol.
+    /// A terminal reply came. One to a call that was not sent breaks the protocol.
     pub(super) fn on_reply(
         &mut self,
         now: Instant,
@@ -290,13 +300,10 @@ impl State {
         body: Bytes,
         results: &mut Results,
     ) -> Result<(), String> {
-        let Some((key, _)) = self.find(frame.id) else {
+        let Some((key, &mut Call { sent: Some(sent), .. })) = self.find(frame.id) else {
             return Err(format!("a reply to call {}, which is not outstanding", frame.id));
         };
         let call = self.calls.remove(key);
-        let Some(sent) = call.sent else {
-            return Err(format!("a reply to call {}, which was not sent", frame.id));
-        };
         let mut response = Response::new(now.since(sent), frame.feedback);
         response.served = frame.status != wire::Status::Rejected;
         self.outbox.on_response(now, &response);
@@ -329,9 +336,7 @@ impl State {
     /// The connection is gone, and every call with it.
     pub(super) fn close(&mut self, reason: &str, results: &mut Results) {
         self.closed = Some(reason.to_owned());
-        for key in self.outbox.take_pending() {
-            debug_assert!(self.calls.contains(key), "what waits is a call");
-        }
+        self.outbox.take_pending().for_each(drop); // they are among the calls
         for call in self.calls.drain() {
             let error = CallError::ConnectionLost(reason.to_owned());
             results.extend(call.done.map(|done| (done, Err(error))));
