@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
-use seawall_control::controller::Feedback;
+use seawall_control::controller::{DropReason, Feedback};
 use seawall_control::wire::{self, HEADER_LEN, RequestOp, ResponseOp, Settings};
 use seawall_rpc::{CallError, Client, ClientConfig, ConnectError, Request, Server, Session};
 use support::{ECHO, balanced, one_credit, router, until};
@@ -363,4 +363,21 @@ async fn a_cancelled_callback_may_own_a_call_of_the_same_session() {
     }
     // However often it is cancelled, the server is told once, and of the others never.
     assert_eq!(ops, [RequestOp::Call, RequestOp::Cancel, RequestOp::Goodbye]);
+}
+
+#[tokio::test]
+async fn calls_behind_a_full_socket_can_still_expire() {
+    let (calls, len) = (100, 1 << 20);
+    let script = |mut fake: Fake| async move {
+        assert_eq!(fake.next().await.unwrap().op, RequestOp::Hello);
+        fake.send(&settings("none")).await;
+        std::future::pending::<()>().await; // and never reads
+    };
+    let session = Fake::connect(script).await.unwrap();
+    let call = |_| session.call(Request::new(1, vec![7; len]));
+    let calls: Vec<_> = (0..calls).map(call).collect();
+    until(|| session.pending() == 0).await;
+    assert!(session.outstanding() < 50, "{} are on their way", session.outstanding());
+    let expired = CallError::NotSent(DropReason::Expired);
+    assert_eq!(calls.into_iter().next_back().unwrap().await.unwrap_err(), expired);
 }

@@ -24,6 +24,10 @@ use crate::clock;
 use crate::net::OutBuffer;
 use crate::status::Status;
 
+/// Bytes that may wait for the socket before calls are kept back: those that do not fit stay where
+/// they can still expire.
+const OUT_MAX: usize = 64 << 10;
+
 /// What is told the result of a call.
 type Done = Box<dyn FnOnce(CallResult) + Send>;
 
@@ -240,7 +244,7 @@ impl State {
     /// Sends all that may leave now, and ends what never will.
     pub(super) fn pump(&mut self, now: Instant, results: &mut Results) {
         let mut realtime = None; // read once for all that leaves now
-        while self.outbox.outstanding() < self.outstanding_max
+        while self.may_send()
             && let Some(departed) = self.outbox.poll_send(now)
         {
             let key = departed.item;
@@ -321,11 +325,14 @@ impl State {
         self.outbox.handle_timeout(now);
     }
 
-    /// When something becomes due. What is overdue while no more may be outstanding has to wait for
-    /// a reply, not for the time.
+    /// When something becomes due. What is overdue and must not be sent has to wait for a reply or
+    /// the socket, not for the time.
     pub(super) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
-        let full = self.outbox.outstanding() >= self.outstanding_max;
-        self.outbox.poll_timeout().filter(|at| !full || *at > now)
+        self.outbox.poll_timeout().filter(|at| *at > now || self.may_send())
+    }
+
+    fn may_send(&self) -> bool {
+        self.outbox.outstanding() < self.outstanding_max && self.out.len() < OUT_MAX
     }
 
     /// True when nothing is on its way in either direction.
