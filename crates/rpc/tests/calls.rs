@@ -11,7 +11,7 @@ use seawall_control::admission;
 use seawall_control::request::Stage;
 use seawall_rpc::{
     Budget, CallError, Client, ClientConfig, Context, Request, Router, Server, ServerConfig,
-    Session, Status,
+    Session, Status, Unsent,
 };
 use support::{config, spin, until};
 
@@ -90,7 +90,7 @@ async fn large_payloads_pass_up_to_the_limit() {
     let reply = session.call(Request::new(1, vec![7; limit])).await.unwrap();
     assert_eq!(reply.payload.len(), limit);
     let error = session.call(Request::new(1, vec![7; limit + 1])).await.unwrap_err();
-    assert_eq!(error, CallError::TooLarge { len: limit + 1, max: limit as u32 });
+    assert_eq!(error, Unsent::TooLarge { len: limit + 1, max: limit as u32 }.into());
     assert!(session.call(Request::new(1, "fine")).await.is_ok());
 }
 
@@ -210,7 +210,7 @@ async fn shutdown_answers_what_was_accepted_and_refuses_the_rest() {
     }
     until(|| !client.is_open()).await;
     let late = client.call(Request::new(1, "")).await.unwrap_err();
-    assert!(matches!(late, CallError::ConnectionLost(_)), "{late}");
+    assert!(matches!(late, CallError::NotSent(Unsent::Disconnected(_))), "{late}");
     stopping.await.unwrap();
     assert!(Session::connect(address, &ClientConfig::default()).await.is_err());
 }

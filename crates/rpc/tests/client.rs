@@ -2,14 +2,13 @@
 
 mod support;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
 use seawall_control::controller::{DropReason, Feedback};
 use seawall_control::wire::{self, HEADER_LEN, RequestOp, ResponseOp, Settings};
-use seawall_rpc::{CallError, Client, ClientConfig, ConnectError, Request, Server, Session};
+use seawall_rpc::{CallError, ClientConfig, ConnectError, Request, Server, Session, Unsent};
 use support::{ECHO, balanced, one_credit, router, until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -156,7 +155,7 @@ async fn what_comes_right_behind_the_settings_is_not_lost() {
     let session = Fake::connect(script).await.unwrap();
     until(|| !session.is_open()).await;
     let error = session.call(Request::new(1, "")).await.unwrap_err();
-    assert!(matches!(error, CallError::ConnectionLost(_)), "{error}");
+    assert!(matches!(error, CallError::NotSent(Unsent::Disconnected(_))), "{error}");
 }
 
 #[tokio::test]
@@ -176,14 +175,14 @@ async fn frames_that_break_the_protocol_end_the_session() {
             assert!(fake.next().await.is_none(), "the client closes");
         };
         let session = Fake::connect(script).await.unwrap();
-        let error = session.call(Request::new(1, "")).await.unwrap_err();
-        assert!(
-            matches!(&error, CallError::ConnectionLost(why) if why.contains(reason)),
-            "{error}"
-        );
+        let (sent, waits) = (session.call(Request::new(1, "")), session.call(Request::new(1, "")));
+        let CallError::ConnectionLost(why) = sent.await.unwrap_err() else { panic!("not lost") };
+        assert!(why.contains(reason), "{why}");
         assert!(!session.is_open());
-        let again = session.call(Request::new(1, "")).await.unwrap_err();
-        assert_eq!(again, error, "the reason stays known");
+        // What was not sent is told apart, and the reason stays known.
+        let unsent = CallError::from(Unsent::Disconnected(why));
+        assert_eq!(waits.await.unwrap_err(), unsent);
+        assert_eq!(session.call(Request::new(1, "")).await.unwrap_err(), unsent);
     }
 }
 
@@ -218,6 +217,7 @@ async fn calls_that_wait_when_the_server_says_goaway_are_not_sent() {
     later.send(()).unwrap();
     for call in waiting {
         let error = call.await.unwrap_err();
+        assert!(matches!(error, CallError::NotSent(Unsent::Disconnected(_))), "{error}");
         assert!(error.to_string().contains("asked its clients to leave"), "{error}");
     }
     assert_eq!(first.await.unwrap().payload, "served");
@@ -260,18 +260,6 @@ async fn a_call_dropped_while_it_waits_is_never_sent() {
     }
     until(|| session.pending() == 0 && session.outstanding() == 0).await;
     assert_eq!(server.stats().requests, 5);
-}
-
-#[tokio::test]
-async fn nobody_at_the_address_is_told_at_once() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address: SocketAddr = listener.local_addr().unwrap();
-    drop(listener);
-    let error = Session::connect(address, &ClientConfig::default()).await.unwrap_err();
-    assert!(error.to_string().starts_with("cannot connect: "), "{error}");
-    let client = Client::new([address], ClientConfig::default());
-    let error = client.call(Request::new(1, "")).await.unwrap_err();
-    assert!(error.to_string().contains("no replica can be reached"), "{error}");
 }
 
 /// A server that greets and then only listens.
@@ -353,9 +341,10 @@ async fn a_cancelled_callback_may_own_a_call_of_the_same_session() {
     let owner = session.submit(Request::new(1, ""), Box::new(move |_| drop(owned)));
     let cancelling = session.clone();
     let cancel = tokio::task::spawn_blocking(move || {
-        [sent, owner, sent, owner].into_iter().for_each(|id| cancelling.cancel(id));
+        [owner, owner, sent, sent].map(|id| cancelling.cancel(id))
     });
-    tokio::time::timeout(Duration::from_secs(30), cancel).await.expect("no deadlock").unwrap();
+    let cancel = tokio::time::timeout(Duration::from_secs(30), cancel).await.expect("no deadlock");
+    assert_eq!(cancel.unwrap(), [true, false, false, false], "one was not sent and never will be");
     drop(session);
     let mut ops = Vec::new();
     while let Some(op) = told.recv().await {
@@ -378,6 +367,6 @@ async fn calls_behind_a_full_socket_can_still_expire() {
     let calls: Vec<_> = (0..calls).map(call).collect();
     until(|| session.pending() == 0).await;
     assert!(session.outstanding() < 50, "{} are on their way", session.outstanding());
-    let expired = CallError::NotSent(DropReason::Expired);
+    let expired = CallError::from(Unsent::Dropped(DropReason::Expired));
     assert_eq!(calls.into_iter().next_back().unwrap().await.unwrap_err(), expired);
 }

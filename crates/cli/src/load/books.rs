@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use seawall_control::Instant;
 use seawall_control::controller;
 use seawall_measure::{DropReason, Outcome, Recorder, Series};
-use seawall_rpc::{CallError, CallResult, clock};
+use seawall_rpc::{CallError, CallResult, Unsent, clock};
 use slab::Slab;
 
 /// Shared between the generator and the replies; both are on one thread, so the lock is never
@@ -85,25 +85,36 @@ impl Books {
         let outcome = outcome(result);
         books.recorder.record(class, scheduled, now, outcome);
         books.series.record(scheduled, now, outcome);
-        if let (Outcome::Failed, Err(error)) = (outcome, result) {
+        if let Err(error) = result
+            && is_failure(error)
+        {
             books.first_failure.get_or_insert_with(|| error.to_string());
         }
     }
 }
 
+/// True for an end that no overload brings about.
+fn is_failure(error: &CallError) -> bool {
+    use CallError::{Cancelled, DeadlineExceeded, NotSent, Rejected};
+    !matches!(error, Rejected(_) | NotSent(Unsent::Dropped(_)) | Cancelled | DeadlineExceeded)
+}
+
 fn outcome(result: &CallResult) -> Outcome {
-    let dropped = |reason| match reason {
-        controller::DropReason::Expired => DropReason::Expired,
-        controller::DropReason::QueueFull => DropReason::QueueFull,
-        _ => DropReason::Policy,
-    };
     match result {
         Ok(_) => Outcome::Success,
         Err(CallError::Rejected(_)) => Outcome::Rejected,
-        Err(CallError::NotSent(reason)) => Outcome::DroppedAtClient(dropped(*reason)),
-        Err(CallError::DeadlineExceeded) => Outcome::DroppedAtClient(DropReason::Expired),
-        Err(CallError::Cancelled) => Outcome::Cancelled,
+        Err(CallError::NotSent(unsent)) => Outcome::DroppedAtClient(reason(unsent)),
+        Err(CallError::Cancelled | CallError::DeadlineExceeded) => Outcome::Cancelled,
         Err(_) => Outcome::Failed,
+    }
+}
+
+fn reason(unsent: &Unsent) -> DropReason {
+    match unsent {
+        Unsent::Dropped(controller::DropReason::Expired) => DropReason::Expired,
+        Unsent::Dropped(controller::DropReason::QueueFull) => DropReason::QueueFull,
+        Unsent::Disconnected(_) => DropReason::Disconnected,
+        _ => DropReason::Policy,
     }
 }
 
@@ -140,8 +151,8 @@ mod tests {
             refused,
             || failed(2),
             || Err(CallError::Cancelled),
-            || Err(CallError::DeadlineExceeded),
-            || Err(CallError::NotSent(controller::DropReason::QueueFull)),
+            || Err(Unsent::Disconnected("the server died".into()).into()),
+            || Err(Unsent::Dropped(controller::DropReason::QueueFull).into()),
         ];
         let (books, start) = books();
         let mut open = Vec::new();
@@ -176,6 +187,7 @@ mod tests {
     fn the_first_failure_is_kept_in_words() {
         let (books, start) = books();
         books.issue(0, start, start)(refused());
+        books.issue(0, start, start)(Err(Unsent::Dropped(controller::DropReason::Expired).into()));
         books.issue(0, start, start)(failed(2));
         books.issue(0, start, start)(failed(7));
         assert_eq!(books.close().first_failure.as_deref(), Some("error 2: no such method"));

@@ -85,5 +85,5 @@ pub enum ConnectError {
     Tls(#[from] TlsError),
     /// None of the replicas could be connected to.
     #[error("no replica can be reached; the last said: {0}")]
-    NoReplica(Box<ConnectError>),
+    NoReplica(Arc<ConnectError>),
 }

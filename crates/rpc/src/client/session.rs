@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
 use seawall_control::client::{self, Outbox};
-use seawall_control::controller::{Demand, DropReason, Feedback, Response};
+use seawall_control::controller::{Demand, Feedback, Response};
 use seawall_control::metrics::Metrics;
 use seawall_control::request::{Claims, Rejected};
 use seawall_control::wire::{self, RequestOp};
@@ -17,7 +17,7 @@ use seawall_control::{Instant, controller};
 use slab::Slab;
 use tokio::sync::oneshot;
 
-use super::call::{CallError, CallFuture, CallResult, Reply, Request};
+use super::call::{CallError, CallFuture, CallResult, Reply, Request, Unsent};
 use super::config::{ClientConfig, ConnectError};
 use super::driver;
 use crate::clock;
@@ -27,6 +27,9 @@ use crate::status::Status;
 /// Bytes that may wait for the socket before calls are kept back: those that do not fit stay where
 /// they can still expire.
 const OUT_MAX: usize = 64 << 10;
+
+/// Why nothing more is sent after a goaway.
+const ASKED_TO_LEAVE: &str = "the server asked its clients to leave";
 
 /// What is told the result of a call.
 type Done = Box<dyn FnOnce(CallResult) + Send>;
@@ -149,14 +152,16 @@ impl Session {
         id
     }
 
-    /// Gives a call up: the server is told, and the result is thrown away.
-    pub fn cancel(&self, id: u64) {
+    /// Gives a call up: the server is told, and the result is thrown away. True if it was not sent,
+    /// and never will be.
+    pub fn cancel(&self, id: u64) -> bool {
         let cancelled = self.handle.shared.state.lock().cancel(id);
-        if cancelled.is_some() {
+        // Dropped without the lock: the callback may own another call of this session.
+        let Some((_done, sent)) = cancelled else { return false };
+        if sent {
             self.handle.shared.waker.wake();
         }
-        // Dropped without the lock: it may own another call of this session.
-        drop(cancelled);
+        !sent
     }
 
     /// Calls that were sent and have no reply yet.
@@ -217,15 +222,14 @@ impl State {
         done: Done,
         results: &mut Results,
     ) -> u64 {
-        let refused = match &self.closed {
-            Some(reason) => Some(CallError::ConnectionLost(reason.clone())),
-            None if self.leaving => Some(asked_to_leave()),
-            None if request.payload.len() > settings.body_max as usize => {
-                Some(CallError::TooLarge { len: request.payload.len(), max: settings.body_max })
-            }
+        let (len, max) = (request.payload.len(), settings.body_max);
+        let unsent = match &self.closed {
+            Some(reason) => Some(Unsent::disconnected(reason)),
+            None if self.leaving => Some(Unsent::disconnected(ASKED_TO_LEAVE)),
+            None if len > max as usize => Some(Unsent::TooLarge { len, max }.into()),
             None => None,
         };
-        if let Some(error) = refused {
+        if let Some(error) = unsent {
             results.push((done, Err(error)));
             return u64::MAX;
         }
@@ -263,8 +267,7 @@ impl State {
         }
         while let Some((key, reason)) = self.outbox.poll_dropped() {
             let call = self.calls.remove(key);
-            let late = now >= call.deadline && reason == DropReason::Expired;
-            let error = if late { CallError::DeadlineExceeded } else { CallError::NotSent(reason) };
+            let error = Unsent::Dropped(reason).into();
             results.extend(call.done.map(|done| (done, Err(error))));
         }
         if self.goodbye && self.outbox.pending() == 0 {
@@ -279,21 +282,21 @@ impl State {
         self.leaving = true;
         for key in self.outbox.take_pending() {
             let call = self.calls.remove(key);
-            results.extend(call.done.map(|done| (done, Err(asked_to_leave()))));
+            results.extend(call.done.map(|done| (done, Err(Unsent::disconnected(ASKED_TO_LEAVE)))));
         }
     }
 
-    /// Gives the callback back of a call that was not cancelled before.
+    /// Gives back the callback of a call that was not cancelled before, and whether it was sent.
     #[must_use]
-    fn cancel(&mut self, id: u64) -> Option<Done> {
+    fn cancel(&mut self, id: u64) -> Option<(Done, bool)> {
         let (key, call) = self.find(id)?;
-        let done = call.done.take()?;
-        if call.sent.is_some() {
+        let (done, sent) = (call.done.take()?, call.sent.is_some());
+        if sent {
             let mut cancel = wire::Request::new(RequestOp::Cancel);
             cancel.claims.id = call_id(key, call.serial);
             self.out.push(&cancel.encode(), Bytes::new());
         }
-        Some(done)
+        Some((done, sent))
     }
 
     /// A terminal reply came. One to a call that was not sent breaks the protocol.
@@ -345,7 +348,10 @@ impl State {
         self.closed = Some(reason.to_owned());
         self.outbox.take_pending().for_each(drop); // they are among the calls
         for call in self.calls.drain() {
-            let error = CallError::ConnectionLost(reason.to_owned());
+            let error = match call.sent {
+                Some(_) => CallError::ConnectionLost(reason.to_owned()),
+                None => Unsent::disconnected(reason),
+            };
             results.extend(call.done.map(|done| (done, Err(error))));
         }
     }
@@ -385,10 +391,6 @@ impl Call {
         frame.body_len = payload.len() as u32;
         (frame, payload)
     }
-}
-
-fn asked_to_leave() -> CallError {
-    CallError::ConnectionLost("the server asked its clients to leave".into())
 }
 
 /// A call's number: its place in the table, and which of the successive calls of that place it is.
