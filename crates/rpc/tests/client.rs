@@ -370,3 +370,25 @@ async fn calls_behind_a_full_socket_can_still_expire() {
     let expired = CallError::from(Unsent::Dropped(DropReason::Expired));
     assert_eq!(calls.into_iter().next_back().unwrap().await.unwrap_err(), expired);
 }
+
+#[tokio::test]
+async fn a_client_that_waits_with_nothing_outstanding_says_so() {
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let script = |mut fake: Fake| async move {
+        fake.greet().await;
+        let first = fake.next().await.unwrap();
+        fake.send(&reply(first.claims.id, 0, 0)).await;
+        tell.send(fake.next().await.unwrap()).unwrap();
+        let mut credit = wire::Response::new(ResponseOp::Credit);
+        credit.feedback = Feedback::Window { size: 1, seq: 1 };
+        fake.send(&credit.encode()).await;
+        let second = fake.next().await.unwrap();
+        fake.send(&reply(second.claims.id, 1, 1)).await;
+    };
+    let session = Fake::connect(script).await.unwrap();
+    let (first, second) = (session.call(Request::new(1, "")), session.call(Request::new(1, "")));
+    first.await.unwrap();
+    let demand = told.await.unwrap();
+    assert_eq!((demand.op, demand.demand), (RequestOp::Demand, 1));
+    assert_eq!(second.await.unwrap().payload, "served");
+}

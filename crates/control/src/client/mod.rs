@@ -10,4 +10,4 @@ mod outbox;
 
 pub use credit::Credit;
 pub use open::Open;
-pub use outbox::{Config, Departed, Outbox, Request};
+pub use outbox::{Config, Departed, Outbox, Report, Request};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
-use seawall_control::client::{self, Outbox};
+use seawall_control::client::{self, Outbox, Report};
 use seawall_control::controller::{Demand, Feedback, Response};
 use seawall_control::metrics::Metrics;
 use seawall_control::request::{Claims, Rejected};
@@ -259,11 +259,17 @@ impl State {
                 continue;
             }
             let sent_at_ns = *realtime.get_or_insert_with(clock::realtime_ns);
-            let told = (departed.demand, departed.window_ack);
             let call = &mut self.calls[key];
             call.sent = Some(now);
-            let (frame, payload) = call.frame(key, now, sent_at_ns, told);
+            let (frame, payload) = call.frame(key, now, sent_at_ns, departed.report);
             self.out.push(&frame.encode(), payload);
+        }
+        if self.may_send()
+            && let Some(report) = self.outbox.poll_report()
+        {
+            let mut frame = wire::Request::new(RequestOp::Demand);
+            (frame.demand, frame.window_ack) = (report.demand, report.window_ack);
+            self.out.push(&frame.encode(), Bytes::new());
         }
         while let Some((key, reason)) = self.outbox.poll_dropped() {
             let call = self.calls.remove(key);
@@ -369,7 +375,7 @@ impl Call {
         key: usize,
         now: Instant,
         sent_at_ns: u64,
-        (demand, window_ack): (u32, u32),
+        report: Report,
     ) -> (wire::Request, Bytes) {
         let request = &mut self.request;
         let payload = std::mem::take(&mut request.payload);
@@ -386,8 +392,7 @@ impl Call {
             start_time_ns: sent_at_ns,
             ..Claims::default()
         };
-        frame.demand = demand;
-        frame.window_ack = window_ack;
+        (frame.demand, frame.window_ack) = (report.demand, report.window_ack);
         frame.body_len = payload.len() as u32;
         (frame, payload)
     }
