@@ -112,8 +112,6 @@ async fn a_handshake_that_goes_wrong_says_how() {
     assert_eq!(error.to_string(), "the server refused the session: not today");
     let error = refusal(reply(1, 1, 1)).await;
     assert!(error.to_string().contains("first frame was not its settings"), "{error}");
-    let error = refusal(settings("telepathy")).await;
-    assert!(error.to_string().contains("\"telepathy\" is unknown"), "{error}");
     let malformed = frame(wire::Response::new(ResponseOp::Settings), &[1, 0, 9, 0]);
     let error = refusal(malformed).await;
     assert!(matches!(error, ConnectError::Protocol(_)), "{error}");
@@ -391,4 +389,41 @@ async fn a_client_that_waits_with_nothing_outstanding_says_so() {
     let demand = told.await.unwrap();
     assert_eq!((demand.op, demand.demand), (RequestOp::Demand, 1));
     assert_eq!(second.await.unwrap().payload, "served");
+}
+
+#[tokio::test]
+async fn a_client_keeps_to_the_credits_of_an_algorithm_that_it_does_not_know() {
+    let script = |mut fake: Fake| async move {
+        fake.next().await;
+        fake.send(&settings("telepathy")).await;
+        let first = fake.next().await.unwrap();
+        assert_eq!(first.demand, 0);
+        fake.send(&reply(first.claims.id, 1, 1)).await;
+        for _ in 0..3 {
+            let call = fake.next().await.unwrap();
+            assert_eq!((call.op, call.window_ack), (RequestOp::Call, 1));
+            fake.send(&reply(call.claims.id, 1, 1)).await;
+        }
+    };
+    let session = Fake::connect(script).await.unwrap();
+    let calls: Vec<_> = (0..4).map(|_| session.call(Request::new(1, ""))).collect();
+    assert_eq!((session.outstanding(), session.pending()), (1, 3));
+    for call in calls {
+        assert_eq!(call.await.unwrap().payload, "served");
+    }
+}
+
+#[tokio::test]
+async fn after_its_goodbye_a_client_leaves_the_closing_to_the_server() {
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let script = |mut fake: Fake| async move {
+        fake.greet().await;
+        assert_eq!(fake.next().await.unwrap().op, RequestOp::Goodbye);
+        let more = tokio::time::timeout(Duration::from_millis(50), fake.next()).await;
+        fake.tcp.shutdown().await.unwrap();
+        let end = tokio::time::timeout(Duration::from_millis(500), fake.next()).await;
+        tell.send((more.is_err(), end.is_ok_and(|frame| frame.is_none()))).unwrap();
+    };
+    drop(Fake::connect(script).await.unwrap());
+    assert_eq!(told.await.unwrap(), (true, true), "still open, closed in answer");
 }

@@ -5,7 +5,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use seawall_control::Instant;
@@ -24,6 +25,9 @@ const READ_BYTES: usize = 64 << 10;
 
 /// Reads that one turn takes before requests get theirs.
 const READS_PER_TURN: usize = 4;
+
+/// How long a server may take to close the connection after a goodbye.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Largest body that a server may send. A reply beyond it ends the connection.
 const BODY_MAX: u32 = 1 << 30;
@@ -115,8 +119,13 @@ pub(super) fn drive(stream: Stream, shared: Arc<Shared>) -> impl Future<Output =
         goaway: None,
     };
     async move {
-        let reason = poll_fn(|cx| driver.poll(&ending.shared, cx)).await;
-        ending.end(driver.goaway.unwrap_or(reason));
+        let ended = poll_fn(|cx| driver.poll(&ending.shared, cx)).await;
+        let said_goodbye = ended.is_ok() && driver.goaway.is_none();
+        let reason = ended.err().unwrap_or_else(|| "it was closed".into());
+        ending.end(driver.goaway.take().unwrap_or(reason));
+        if said_goodbye {
+            let _ = tokio::time::timeout(FAREWELL, poll_fn(|cx| driver.poll_closed(cx))).await;
+        }
     }
 }
 
@@ -152,17 +161,25 @@ struct Driver {
 }
 
 impl Driver {
-    /// One turn; ready with the reason when the session has ended.
-    fn poll(&mut self, shared: &Shared, cx: &mut Context<'_>) -> Poll<String> {
+    /// One turn; ready when the session has ended, with the reason if not in order.
+    fn poll(&mut self, shared: &Shared, cx: &mut Context<'_>) -> Poll<Result<(), String>> {
         shared.waker.register(cx.waker());
         let mut results = Results::new();
         let turned = self.turn(shared, cx, &mut results);
         finish(results);
         match turned {
             Ok(false) => Poll::Pending,
-            Ok(true) => Poll::Ready("it was closed".into()),
-            Err(reason) => Poll::Ready(reason),
+            Ok(true) => Poll::Ready(Ok(())),
+            Err(reason) => Poll::Ready(Err(reason)),
         }
+    }
+
+    /// Ready when the server has closed the connection.
+    fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        READ_BUFFER.with_borrow_mut(|ignored| {
+            while ready!(self.stream.poll_read(cx, ignored)).is_ok_and(|read| read.len > 0) {}
+            Poll::Ready(())
+        })
     }
 
     fn turn(

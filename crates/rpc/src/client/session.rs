@@ -98,10 +98,10 @@ impl Session {
     /// What went wrong with the connection, the handshake or the server's settings.
     pub async fn connect(address: SocketAddr, config: &ClientConfig) -> Result<Self, ConnectError> {
         let (stream, settings) = driver::connect(address, config).await?;
-        let algorithm = config.algorithm(&settings)?;
         let mut init = controller::Init::new(clock::now(), clock::realtime_ns());
         (init.slo, init.rtt) = (settings.slo, config.rtt);
-        let outbox = Outbox::new(algorithm.client(init), &config.admission.client, init);
+        let controller = config.controller(&settings, init)?;
+        let outbox = Outbox::new(controller, &config.admission.client, init);
         let state = State {
             outbox,
             calls: Slab::new(),
