@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use seawall_control::Instant;
 use seawall_control::controller;
 use seawall_measure::{DropReason, Outcome, Recorder, Series};
-use seawall_rpc::{CallError, CallResult, clock};
+use seawall_rpc::{CallError, CallResult, Unsent, clock};
 use slab::Slab;
 
 use super::workload::{Lookups, Workload};
@@ -102,7 +102,7 @@ impl Books {
         }
         match result {
             Ok(reply) => books.lookups.answered(&books.workload, class, &reply.payload),
-            Err(error) if outcome == Outcome::Failed => {
+            Err(error) if is_failure(error) => {
                 books.first_failure.get_or_insert_with(|| error.to_string());
             }
             Err(_) => {}
@@ -110,19 +110,28 @@ impl Books {
     }
 }
 
+/// True for an end that no overload brings about.
+fn is_failure(error: &CallError) -> bool {
+    use CallError::{Cancelled, DeadlineExceeded, NotSent, Rejected};
+    !matches!(error, Rejected(_) | NotSent(Unsent::Dropped(_)) | Cancelled | DeadlineExceeded)
+}
+
 fn outcome(result: &CallResult) -> Outcome {
-    let dropped = |reason| match reason {
-        controller::DropReason::Expired => DropReason::Expired,
-        controller::DropReason::QueueFull => DropReason::QueueFull,
-        _ => DropReason::Policy,
-    };
     match result {
         Ok(_) => Outcome::Success,
         Err(CallError::Rejected(_)) => Outcome::Rejected,
-        Err(CallError::NotSent(reason)) => Outcome::DroppedAtClient(dropped(*reason)),
-        Err(CallError::DeadlineExceeded) => Outcome::DroppedAtClient(DropReason::Expired),
-        Err(CallError::Cancelled) => Outcome::Cancelled,
+        Err(CallError::NotSent(unsent)) => Outcome::DroppedAtClient(reason(unsent)),
+        Err(CallError::Cancelled | CallError::DeadlineExceeded) => Outcome::Cancelled,
         Err(_) => Outcome::Failed,
+    }
+}
+
+fn reason(unsent: &Unsent) -> DropReason {
+    match unsent {
+        Unsent::Dropped(controller::DropReason::Expired) => DropReason::Expired,
+        Unsent::Dropped(controller::DropReason::QueueFull) => DropReason::QueueFull,
+        Unsent::Disconnected(_) => DropReason::Disconnected,
+        _ => DropReason::Policy,
     }
 }
 
@@ -160,8 +169,8 @@ mod tests {
             refused,
             || failed(2),
             || Err(CallError::Cancelled),
-            || Err(CallError::DeadlineExceeded),
-            || Err(CallError::NotSent(controller::DropReason::QueueFull)),
+            || Err(Unsent::Disconnected("the server died".into()).into()),
+            || Err(Unsent::Dropped(controller::DropReason::QueueFull).into()),
         ];
         let (books, start) = books();
         let mut open = Vec::new();
@@ -198,6 +207,7 @@ mod tests {
         books.issue(0, start, start)(refused());
         let during_the_warm_up = start - Duration::from_millis(1);
         books.issue(0, during_the_warm_up, start)(failed(9));
+        books.issue(0, start, start)(Err(Unsent::Dropped(controller::DropReason::Expired).into()));
         books.issue(0, start, start)(failed(2));
         books.issue(0, start, start)(failed(7));
         assert_eq!(books.close().first_failure.as_deref(), Some("error 2: no such method"));
