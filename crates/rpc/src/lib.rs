@@ -34,8 +34,8 @@
 //!
 //! # What it does not do
 //!
-//! It knows nothing of what payloads mean, discovers no services, and sends nothing twice: a refusal
-//! is told to the caller at once, with the stage and the predicted delay.
+//! It knows nothing of what payloads mean, discovers no services, and sends nothing twice: a
+//! refusal is told to the caller at once, with the stage and the predicted delay.
 
 mod client;
 pub mod clock;
