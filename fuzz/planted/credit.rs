@@ -27,6 +27,10 @@ impl<P: PoolPolicy> Server<P> {
     pub(crate) fn allowed(&self, session: SessionId) -> u32 {
         self.0.allowed(session)
     }
+
+    pub(crate) fn demand(&self, session: SessionId) -> u32 {
+        self.0.demand(session)
+    }
 }
 
 impl<P: PoolPolicy> ServerController for Server<P> {

@@ -16,8 +16,10 @@
 //!           2 Stored
 //!           3 Deleted
 //!           4 NotFound
-//!           5 Error     UTF-8 text
 //! ```
+//!
+//! A write that the store cannot carry out has no reply: it fails the call, as the RPC system tells
+//! failures.
 //!
 //! Keys are 1 to 250 bytes of any kind; `exptime` is the text protocol's ([`Exptime`]). Decoding
 //! checks everything that a peer may get wrong and copies nothing: keys and values are slices of
@@ -35,7 +37,7 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-use crate::store::{Entry, KEY_BYTES_MAX, Store};
+use crate::store::{Entry, KEY_BYTES_MAX, Store, StoreError};
 use crate::time::{Exptime, UnixTime};
 
 /// Method number of [`Request::Get`].
@@ -89,8 +91,6 @@ pub enum Reply {
     Deleted,
     /// There was no item to remove.
     NotFound,
-    /// The request could not be carried out, and why.
-    Error(String),
 }
 
 /// Why a payload could not be decoded.
@@ -112,9 +112,6 @@ pub enum DecodeError {
     /// A key is 1 to 250 bytes long.
     #[error("a key of {0} bytes, allowed are 1 to {KEY_BYTES_MAX}")]
     KeyLength(usize),
-    /// The text of an error is not UTF-8.
-    #[error("error text is not UTF-8")]
-    NotText,
 }
 
 const HIT: u8 = 0;
@@ -122,7 +119,6 @@ const MISS: u8 = 1;
 const STORED: u8 = 2;
 const DELETED: u8 = 3;
 const NOT_FOUND: u8 = 4;
-const ERROR: u8 = 5;
 
 impl Request {
     /// The method number under which the payload has to be sent.
@@ -196,10 +192,6 @@ impl Reply {
             Self::Stored => out.put_u8(STORED),
             Self::Deleted => out.put_u8(DELETED),
             Self::NotFound => out.put_u8(NOT_FOUND),
-            Self::Error(text) => {
-                out.put_u8(ERROR);
-                out.put_slice(text.as_bytes());
-            }
         }
     }
 
@@ -214,10 +206,6 @@ impl Reply {
                 let flags = payload.try_get_u32_le().map_err(truncated)?;
                 return Ok(Self::Hit { value: payload, flags });
             }
-            ERROR => {
-                let text = str::from_utf8(&payload).map_err(|_| DecodeError::NotText)?;
-                return Ok(Self::Error(text.to_owned()));
-            }
             MISS => Self::Miss,
             STORED => Self::Stored,
             DELETED => Self::Deleted,
@@ -229,22 +217,24 @@ impl Reply {
 }
 
 /// Carries out `request` at `now`.
-pub fn execute(store: &Store, now: UnixTime, request: &Request) -> Reply {
-    match request {
+///
+/// # Errors
+///
+/// Why the store does not take what was to be written.
+pub fn execute(store: &Store, now: UnixTime, request: &Request) -> Result<Reply, StoreError> {
+    Ok(match request {
         Request::Get { key } => match store.get(now, key) {
             Some(found) => Reply::Hit { value: found.data, flags: found.flags },
             None => Reply::Miss,
         },
         Request::Set { key, value, flags, exptime } => {
             let entry = Entry { key, value, flags: *flags, exptime: *exptime };
-            match store.set(now, &entry) {
-                Ok(()) => Reply::Stored,
-                Err(error) => Reply::Error(error.to_string()),
-            }
+            store.set(now, &entry)?;
+            Reply::Stored
         }
         Request::Delete { key } if store.delete(now, key) => Reply::Deleted,
         Request::Delete { .. } => Reply::NotFound,
-    }
+    })
 }
 
 fn check_key(key: &[u8]) -> Result<(), DecodeError> {
@@ -295,7 +285,6 @@ mod tests {
     fn reply() -> impl Strategy<Value = Reply> {
         prop_oneof![
             (bytes(400), any::<u32>()).prop_map(|(value, flags)| Reply::Hit { value, flags }),
-            any::<String>().prop_map(Reply::Error),
             Just(Reply::Miss),
             Just(Reply::Stored),
             Just(Reply::Deleted),
@@ -360,7 +349,6 @@ mod tests {
         assert_eq!(decode(b"\x00\x01"), Err(DecodeError::Truncated));
         assert_eq!(decode(b"\x01\x01"), Err(DecodeError::Trailing(1)));
         assert_eq!(decode(b"\x09"), Err(DecodeError::UnknownStatus(9)));
-        assert_eq!(decode(b"\x05\xff"), Err(DecodeError::NotText));
         assert_eq!(Request::decode(GET, Bytes::new()), Err(DecodeError::KeyLength(0)));
         let long = Bytes::from(vec![0; 251]);
         assert_eq!(Request::decode(DELETE, long), Err(DecodeError::KeyLength(251)));
@@ -378,13 +366,13 @@ mod tests {
             flags: 3,
             exptime: Exptime::from_wire(10),
         };
-        assert_eq!(execute(&store, NOW, &get), Reply::Miss);
-        assert_eq!(execute(&store, NOW, &set(b"v")), Reply::Stored);
+        assert_eq!(execute(&store, NOW, &get), Ok(Reply::Miss));
+        assert_eq!(execute(&store, NOW, &set(b"v")), Ok(Reply::Stored));
         let hit = Reply::Hit { value: Bytes::from_static(b"v"), flags: 3 };
-        assert_eq!(execute(&store, NOW, &get), hit);
+        assert_eq!(execute(&store, NOW, &get), Ok(hit));
         let later = UnixTime::from_secs(NOW.as_secs() + 10);
-        assert_eq!(execute(&store, later, &get), Reply::Miss);
-        let refused = execute(&store, NOW, &set(&vec![0; PAGE_BYTES]));
-        assert!(matches!(refused, Reply::Error(text) if text.contains("at most 1048576 fit")));
+        assert_eq!(execute(&store, later, &get), Ok(Reply::Miss));
+        let refused = execute(&store, NOW, &set(&vec![0; PAGE_BYTES])).unwrap_err();
+        assert!(refused.to_string().contains("at most 1048576 fit"), "{refused}");
     }
 }

@@ -250,9 +250,9 @@ fn both_protocols_see_the_same_items() {
     let now = client.now();
     let get = native::Request::Get { key: "a".into() };
     let hit = native::Reply::Hit { value: "one".into(), flags: 7 };
-    assert_eq!(native::execute(&client.store, now, &get), hit);
+    assert_eq!(native::execute(&client.store, now, &get), Ok(hit));
     let delete = native::Request::Delete { key: "a".into() };
-    assert_eq!(native::execute(&client.store, now, &delete), native::Reply::Deleted);
-    assert_eq!(native::execute(&client.store, now, &delete), native::Reply::NotFound);
+    assert_eq!(native::execute(&client.store, now, &delete), Ok(native::Reply::Deleted));
+    assert_eq!(native::execute(&client.store, now, &delete), Ok(native::Reply::NotFound));
     assert_eq!(client.send("get a\r\n"), "END\r\n");
 }

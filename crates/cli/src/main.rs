@@ -1,9 +1,11 @@
 //! The `seawall` command.
 
 mod demo;
+mod descriptors;
 mod host;
 mod load;
 mod options;
+mod output;
 mod pin;
 mod progress;
 mod report;
@@ -69,8 +71,6 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader of our output has had enough: not an error worth a message.
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {}", message(&error));
             ExitCode::FAILURE
@@ -90,11 +90,6 @@ fn message(error: &anyhow::Error) -> String {
         }
     }
     message
-}
-
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
-    io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 #[cfg(test)]

@@ -11,6 +11,24 @@ pub(crate) fn available() -> Vec<usize> {
     core_affinity::get_core_ids().unwrap_or_default().into_iter().map(|core| core.id).collect()
 }
 
+/// The processors that are hardware threads of the same core as `processor`, itself among them.
+/// Where the system does not say, only itself.
+pub(crate) fn siblings(processor: usize) -> Vec<usize> {
+    let folder = format!("/sys/devices/system/cpu/cpu{processor}/topology");
+    let list = std::fs::read_to_string(format!("{folder}/thread_siblings_list"));
+    list.ok().and_then(|list| parse(&list)).unwrap_or_else(|| vec![processor])
+}
+
+/// Reads a list such as `0-1,4`.
+fn parse(list: &str) -> Option<Vec<usize>> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    };
+    let ranges: Option<Vec<_>> = list.trim().split(',').map(range).collect();
+    Some(ranges?.into_iter().flatten().collect())
+}
+
 /// Keeps this thread, and the threads that it starts from now on, on `core`.
 ///
 /// # Errors
@@ -25,4 +43,25 @@ pub(crate) fn to_core(core: usize) -> Result<()> {
              `nproc` tells how many there are"
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_processors_are_read() {
+        assert_eq!(parse("0\n"), Some(vec![0]));
+        assert_eq!(parse("0-1,4\n"), Some(vec![0, 1, 4]));
+        assert_eq!(parse(""), None);
+        assert_eq!(parse("0-x"), None);
+    }
+
+    #[test]
+    fn a_processor_is_its_own_sibling() {
+        for processor in available() {
+            assert!(siblings(processor).contains(&processor));
+        }
+        assert_eq!(siblings(1_000_000), [1_000_000]);
+    }
 }

@@ -25,6 +25,16 @@ impl Progress {
         progress
     }
 
+    /// Of doing the same so many times.
+    pub(crate) fn of_count(count: u64, message: String) -> Self {
+        let progress = Self::new(count, "{elapsed:>4} [{bar:40}] {human_pos}/{human_len} {msg}");
+        if progress.lines {
+            eprintln!("{message}");
+        }
+        progress.bar.set_message(message);
+        progress
+    }
+
     /// Of a command that takes this long.
     pub(crate) fn of_time(length: Duration, message: &'static str) -> Self {
         let progress = Self::new(length.as_millis() as u64, "{elapsed:>4} [{bar:40}] {msg}");
@@ -51,9 +61,14 @@ impl Progress {
         self.bar.set_message(step);
     }
 
+    /// It has been done so many times.
+    pub(crate) fn reached(&self, count: u64) {
+        self.bar.set_position(count);
+    }
+
     /// So much of the time has passed.
     pub(crate) fn passed(&self, time: Duration) {
-        self.bar.set_position(time.as_millis() as u64);
+        self.reached(time.as_millis() as u64);
     }
 }
 

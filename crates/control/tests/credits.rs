@@ -58,6 +58,18 @@ proptest! {
     }
 
     #[test]
+    fn who_waits_for_credits_is_known_to(
+        seed: u64,
+        cores in 1u32..4,
+        ops in prop::collection::vec(
+            op().prop_filter("loses", |op| !matches!(op, Op::LosePush(_))),
+            0..300,
+        ),
+    ) {
+        run(seed, cores, 4, ops).deliver_all();
+    }
+
+    #[test]
     fn cheats_leak_nothing_either(
         seed: u64,
         ops in prop::collection::vec(

@@ -140,6 +140,8 @@ fn credits_keep_refusals_at_the_server_rare() {
     assert!(credits.refused * 5 < limit.refused, "{} vs {}", credits.refused, limit.refused);
     // Its clients hold most of the excess back, where it costs nothing.
     assert!(credits.dropped > limit.offered * 2 / 5, "{}", credits.dropped);
+    // That they do is told by requests, and seldom by messages of its own.
+    assert!(credits.reports < credits.offered / 2, "{}", credits.reports);
 }
 
 #[test]

@@ -13,6 +13,13 @@ pub const LONGEST: Duration = Duration::from_secs(3_600);
 /// Significant decimal digits: a quantile is at most 0.1 % above the true one.
 const DIGITS: u8 = 3;
 
+/// Whether a quantile `q` of latencies is only a lower bound: `censored` (0 to 1) is the share of
+/// the requests whose latency nobody knows because it was longer than anybody waited, and that is
+/// more than lies above the quantile.
+pub fn is_lower_bound(q: f64, censored: f64) -> bool {
+    censored > 1.0 - q
+}
+
 /// A set of delays: an HdrHistogram in nanoseconds with three significant digits, and the exact
 /// mean and maximum.
 ///

@@ -83,6 +83,6 @@ pub use keys::{KeyValueMix, Keys, Operation, Popularity, ValueSize};
 pub use latency::Latencies;
 pub use outcome::{DropReason, Outcome};
 pub use recorder::{ClassSummary, Figures, Recorder, RecorderConfig, Summary, Window};
-pub use series::{Bin, Series, SeriesConfig, Stability};
+pub use series::{Bin, Series, SeriesConfig, Settled, Stability};
 pub use service::{ServiceTime, Shape};
 pub use spec::SpecError;

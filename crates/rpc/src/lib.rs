@@ -34,7 +34,7 @@
 //!
 //! # What it does not do
 //!
-//! It knows nothing of what payloads mean, discovers no services, and retries nothing by itself: a
+//! It knows nothing of what payloads mean, discovers no services, and sends nothing twice: a
 //! refusal is told to the caller at once, with the stage and the predicted delay.
 
 mod client;
@@ -48,6 +48,7 @@ mod trust;
 
 pub use client::{
     CallError, CallFuture, CallResult, Client, ClientConfig, ConnectError, Reply, Request, Session,
+    Unsent,
 };
 pub use secret::Secret;
 pub use server::{

@@ -26,6 +26,8 @@ impl Status {
     pub const INVALID: u16 = 3;
     /// What it asks for does not exist.
     pub const NOT_FOUND: u16 = 5;
+    /// Something that the request needs has run out, such as memory.
+    pub const RESOURCE_EXHAUSTED: u16 = 8;
     /// The method does not exist.
     pub const UNIMPLEMENTED: u16 = 12;
     /// The handler has a defect.

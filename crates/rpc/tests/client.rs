@@ -2,14 +2,13 @@
 
 mod support;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
-use seawall_control::controller::Feedback;
+use seawall_control::controller::{DropReason, Feedback};
 use seawall_control::wire::{self, HEADER_LEN, RequestOp, ResponseOp, Settings};
-use seawall_rpc::{CallError, Client, ClientConfig, ConnectError, Request, Server, Session};
+use seawall_rpc::{CallError, ClientConfig, ConnectError, Request, Server, Session, Unsent};
 use support::{ECHO, balanced, one_credit, router, until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -113,8 +112,6 @@ async fn a_handshake_that_goes_wrong_says_how() {
     assert_eq!(error.to_string(), "the server refused the session: not today");
     let error = refusal(reply(1, 1, 1)).await;
     assert!(error.to_string().contains("first frame was not its settings"), "{error}");
-    let error = refusal(settings("telepathy")).await;
-    assert!(error.to_string().contains("\"telepathy\" is unknown"), "{error}");
     let malformed = frame(wire::Response::new(ResponseOp::Settings), &[1, 0, 9, 0]);
     let error = refusal(malformed).await;
     assert!(matches!(error, ConnectError::Protocol(_)), "{error}");
@@ -156,7 +153,7 @@ async fn what_comes_right_behind_the_settings_is_not_lost() {
     let session = Fake::connect(script).await.unwrap();
     until(|| !session.is_open()).await;
     let error = session.call(Request::new(1, "")).await.unwrap_err();
-    assert!(matches!(error, CallError::ConnectionLost(_)), "{error}");
+    assert!(matches!(error, CallError::NotSent(Unsent::Disconnected(_))), "{error}");
 }
 
 #[tokio::test]
@@ -176,14 +173,14 @@ async fn frames_that_break_the_protocol_end_the_session() {
             assert!(fake.next().await.is_none(), "the client closes");
         };
         let session = Fake::connect(script).await.unwrap();
-        let error = session.call(Request::new(1, "")).await.unwrap_err();
-        assert!(
-            matches!(&error, CallError::ConnectionLost(why) if why.contains(reason)),
-            "{error}"
-        );
+        let (sent, waits) = (session.call(Request::new(1, "")), session.call(Request::new(1, "")));
+        let CallError::ConnectionLost(why) = sent.await.unwrap_err() else { panic!("not lost") };
+        assert!(why.contains(reason), "{why}");
         assert!(!session.is_open());
-        let again = session.call(Request::new(1, "")).await.unwrap_err();
-        assert_eq!(again, error, "the reason stays known");
+        // What was not sent is told apart, and the reason stays known.
+        let unsent = CallError::from(Unsent::Disconnected(why));
+        assert_eq!(waits.await.unwrap_err(), unsent);
+        assert_eq!(session.call(Request::new(1, "")).await.unwrap_err(), unsent);
     }
 }
 
@@ -218,6 +215,7 @@ async fn calls_that_wait_when_the_server_says_goaway_are_not_sent() {
     later.send(()).unwrap();
     for call in waiting {
         let error = call.await.unwrap_err();
+        assert!(matches!(error, CallError::NotSent(Unsent::Disconnected(_))), "{error}");
         assert!(error.to_string().contains("asked its clients to leave"), "{error}");
     }
     assert_eq!(first.await.unwrap().payload, "served");
@@ -262,14 +260,170 @@ async fn a_call_dropped_while_it_waits_is_never_sent() {
     assert_eq!(server.stats().requests, 5);
 }
 
+/// A server that greets and then only listens.
+async fn listener(mut fake: Fake) {
+    fake.greet().await;
+    while fake.next().await.is_some() {}
+}
+
 #[tokio::test]
-async fn nobody_at_the_address_is_told_at_once() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address: SocketAddr = listener.local_addr().unwrap();
-    drop(listener);
-    let error = Session::connect(address, &ClientConfig::default()).await.unwrap_err();
-    assert!(error.to_string().starts_with("cannot connect: "), "{error}");
-    let client = Client::new([address], ClientConfig::default());
-    let error = client.call(Request::new(1, "")).await.unwrap_err();
-    assert!(error.to_string().contains("no replica can be reached"), "{error}");
+async fn calls_end_with_the_runtime_of_their_session() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let session = runtime.spawn(Fake::connect(listener)).await.unwrap().unwrap();
+    let calls = [session.call(Request::new(1, "sent")), session.call(Request::new(1, "waits"))];
+    runtime.shutdown_background();
+    for call in calls {
+        let result = tokio::time::timeout(Duration::from_secs(30), call).await;
+        result.expect("no call is left hanging").unwrap_err();
+    }
+    assert!(!session.is_open());
+}
+
+#[tokio::test]
+async fn a_callback_that_panics_takes_no_other_call_with_it() {
+    let script = |mut fake: Fake| async move {
+        fake.greet().await;
+        let first = fake.next().await.unwrap().claims.id;
+        fake.send(&reply(first, 10, 1)).await;
+        let ids = [fake.next().await.unwrap().claims.id, fake.next().await.unwrap().claims.id];
+        // Both in one segment, so that their results are handed out together.
+        fake.send(&[reply(ids[0], 10, 1), reply(ids[1], 10, 1)].concat()).await;
+        let last = fake.next().await.unwrap().claims.id;
+        fake.send(&reply(last, 10, 1)).await;
+        while fake.next().await.is_some() {}
+    };
+    let session = Fake::connect(script).await.unwrap();
+    session.call(Request::new(1, "")).await.unwrap();
+    session.submit(Request::new(1, ""), Box::new(|_| panic!("asked to panic")));
+    let behind = session.call(Request::new(1, ""));
+    let behind = tokio::time::timeout(Duration::from_secs(30), behind).await;
+    assert_eq!(behind.expect("its result is not lost").unwrap().payload, "served");
+    session.call(Request::new(1, "")).await.expect("the session goes on");
+}
+
+#[tokio::test]
+async fn a_reply_to_a_call_that_was_not_sent_ends_the_session_and_no_more() {
+    let script = |mut fake: Fake| async move {
+        fake.greet().await;
+        let first = fake.next().await.unwrap().claims.id;
+        // The second call waits for a credit in the next place of the table.
+        fake.send(&reply(first + (1 << 32) + 1, 0, 0)).await;
+        assert!(fake.next().await.is_none(), "the client closes");
+    };
+    let session = Fake::connect(script).await.unwrap();
+    let calls = [session.call(Request::new(1, "")), session.call(Request::new(1, ""))];
+    assert_eq!((session.outstanding(), session.pending()), (1, 1));
+    for call in calls {
+        let result = tokio::time::timeout(Duration::from_secs(30), call).await;
+        let error = result.expect("no call is left hanging").unwrap_err().to_string();
+        assert!(error.contains("which is not outstanding"), "{error}");
+    }
+    assert!(!session.is_open());
+}
+
+#[tokio::test]
+async fn a_cancelled_callback_may_own_a_call_of_the_same_session() {
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let script = |mut fake: Fake| async move {
+        fake.greet().await;
+        while let Some(frame) = fake.next().await {
+            tell.send(frame.op).unwrap();
+            if frame.op == RequestOp::Goodbye {
+                return;
+            }
+        }
+    };
+    let session = Fake::connect(script).await.unwrap();
+    let sent = session.submit(Request::new(1, ""), Box::new(drop));
+    let owned = session.call(Request::new(1, ""));
+    let owner = session.submit(Request::new(1, ""), Box::new(move |_| drop(owned)));
+    let cancelling = session.clone();
+    let cancel = tokio::task::spawn_blocking(move || {
+        [owner, owner, sent, sent].map(|id| cancelling.cancel(id))
+    });
+    let cancel = tokio::time::timeout(Duration::from_secs(30), cancel).await.expect("no deadlock");
+    assert_eq!(cancel.unwrap(), [true, false, false, false], "one was not sent and never will be");
+    drop(session);
+    let mut ops = Vec::new();
+    while let Some(op) = told.recv().await {
+        ops.push(op);
+    }
+    // However often it is cancelled, the server is told once, and of the others never.
+    assert_eq!(ops, [RequestOp::Call, RequestOp::Cancel, RequestOp::Goodbye]);
+}
+
+#[tokio::test]
+async fn calls_behind_a_full_socket_can_still_expire() {
+    let (calls, len) = (100, 1 << 20);
+    let script = |mut fake: Fake| async move {
+        assert_eq!(fake.next().await.unwrap().op, RequestOp::Hello);
+        fake.send(&settings("none")).await;
+        std::future::pending::<()>().await; // and never reads
+    };
+    let session = Fake::connect(script).await.unwrap();
+    let call = |_| session.call(Request::new(1, vec![7; len]));
+    let calls: Vec<_> = (0..calls).map(call).collect();
+    until(|| session.pending() == 0).await;
+    assert!(session.outstanding() < 50, "{} are on their way", session.outstanding());
+    let expired = CallError::from(Unsent::Dropped(DropReason::Expired));
+    assert_eq!(calls.into_iter().next_back().unwrap().await.unwrap_err(), expired);
+}
+
+#[tokio::test]
+async fn a_client_that_waits_with_nothing_outstanding_says_so() {
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let script = |mut fake: Fake| async move {
+        fake.greet().await;
+        let first = fake.next().await.unwrap();
+        fake.send(&reply(first.claims.id, 0, 0)).await;
+        tell.send(fake.next().await.unwrap()).unwrap();
+        let mut credit = wire::Response::new(ResponseOp::Credit);
+        credit.feedback = Feedback::Window { size: 1, seq: 1 };
+        fake.send(&credit.encode()).await;
+        let second = fake.next().await.unwrap();
+        fake.send(&reply(second.claims.id, 1, 1)).await;
+    };
+    let session = Fake::connect(script).await.unwrap();
+    let (first, second) = (session.call(Request::new(1, "")), session.call(Request::new(1, "")));
+    first.await.unwrap();
+    let demand = told.await.unwrap();
+    assert_eq!((demand.op, demand.demand), (RequestOp::Demand, 1));
+    assert_eq!(second.await.unwrap().payload, "served");
+}
+
+#[tokio::test]
+async fn a_client_keeps_to_the_credits_of_an_algorithm_that_it_does_not_know() {
+    let script = |mut fake: Fake| async move {
+        fake.next().await;
+        fake.send(&settings("telepathy")).await;
+        let first = fake.next().await.unwrap();
+        assert_eq!(first.demand, 0);
+        fake.send(&reply(first.claims.id, 1, 1)).await;
+        for _ in 0..3 {
+            let call = fake.next().await.unwrap();
+            assert_eq!((call.op, call.window_ack), (RequestOp::Call, 1));
+            fake.send(&reply(call.claims.id, 1, 1)).await;
+        }
+    };
+    let session = Fake::connect(script).await.unwrap();
+    let calls: Vec<_> = (0..4).map(|_| session.call(Request::new(1, ""))).collect();
+    assert_eq!((session.outstanding(), session.pending()), (1, 3));
+    for call in calls {
+        assert_eq!(call.await.unwrap().payload, "served");
+    }
+}
+
+#[tokio::test]
+async fn after_its_goodbye_a_client_leaves_the_closing_to_the_server() {
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let script = |mut fake: Fake| async move {
+        fake.greet().await;
+        assert_eq!(fake.next().await.unwrap().op, RequestOp::Goodbye);
+        let more = tokio::time::timeout(Duration::from_millis(50), fake.next()).await;
+        fake.tcp.shutdown().await.unwrap();
+        let end = tokio::time::timeout(Duration::from_millis(500), fake.next()).await;
+        tell.send((more.is_err(), end.is_ok_and(|frame| frame.is_none()))).unwrap();
+    };
+    drop(Fake::connect(script).await.unwrap());
+    assert_eq!(told.await.unwrap(), (true, true), "still open, closed in answer");
 }

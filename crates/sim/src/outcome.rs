@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seawall_control::Instant;
 use seawall_measure::recorder::Figures;
-use seawall_measure::{Bin, ClassSummary, Series};
+use seawall_measure::{Bin, ClassSummary, Series, Settled};
 use serde::{Deserialize, Serialize};
 
 use crate::plan::Params;
@@ -60,7 +60,8 @@ pub struct Shift {
     pub from: f64,
     /// Offered from then on, per second.
     pub to: f64,
-    /// How long after it goodput and tail were stable, in milliseconds; `None` if they never were.
+    /// How long after it goodput and tail were stable, in milliseconds; `None` if they never were, or there was
+    /// no time to tell.
     pub stable_after_ms: Option<f64>,
     /// The highest 99th percentile of a bin after it, in microseconds.
     pub p99_peak_us: Option<f64>,
@@ -179,7 +180,10 @@ fn shifts(scenario: &Scenario, series: &Series) -> Vec<Shift> {
             at_s: at.as_secs_f64(),
             from: rates.at(at.saturating_sub(Duration::from_nanos(1))),
             to: rates.at(at),
-            stable_after_ms: stable.map(|after| after.as_secs_f64() * 1e3),
+            stable_after_ms: match stable {
+                Settled::After(after) => Some(after.as_secs_f64() * 1e3),
+                Settled::Never | Settled::TooShort => None,
+            },
             p99_peak_us: part.iter().filter_map(|bin| bin.p99_us).reduce(f64::max),
             reject_peak_us: part.iter().filter_map(|bin| bin.reject_mean_us).reduce(f64::max),
             goodput_dip: (settled > 0.0).then_some(lowest / settled),

@@ -30,7 +30,9 @@ pub(super) fn router(store: &Arc<Store>) -> Router {
 fn serve(store: &Store, method: u16, payload: Bytes) -> Result<Bytes, Status> {
     let request = Request::decode(method, payload)
         .map_err(|error| Status::error(Status::INVALID, error.to_string()))?;
+    let done = native::execute(store, unix_time(), &request)
+        .map_err(|error| Status::error(Status::RESOURCE_EXHAUSTED, error.to_string()))?;
     let mut reply = BytesMut::new();
-    native::execute(store, unix_time(), &request).encode(&mut reply);
+    done.encode(&mut reply);
     Ok(reply.freeze())
 }

@@ -44,6 +44,24 @@ async fn a_client_that_never_reads_is_disconnected() {
 }
 
 #[tokio::test]
+async fn a_client_that_reads_too_slowly_is_disconnected() {
+    let mut config = config("none");
+    config.server.limits.unread_bytes = 4096;
+    // Long enough that only the bytes above the limit can be what ends it.
+    config.server.limits.write_timeout = Duration::from_secs(600);
+    let server = start(config);
+    store_large(&mut Client::connect(&server).await).await;
+    let mut client = Client::connect_narrow(&server).await;
+    client.send("get large large large large\r\n").await;
+    until(|| server.stats().completions == 2 && server.stats().sessions == 1).await;
+    while server.stats().sessions > 0 {
+        client.read(1024).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    expect_nothing_left(&server).await;
+}
+
+#[tokio::test]
 async fn a_command_must_be_completed_in_time() {
     let mut config = config("none");
     config.server.limits.frame_timeout = Duration::from_millis(10);

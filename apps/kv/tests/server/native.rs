@@ -67,6 +67,22 @@ async fn nonsense_fails_the_call_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_value_that_does_not_fit_fails_the_call() {
+    let mut config = config("none");
+    config.store.item_bytes_max = 1 << 10;
+    let server = start(config);
+    let mut payload = BytesMut::new();
+    let (key, value) = ("a".into(), Bytes::from(vec![0; 1 << 10]));
+    let large = native::Request::Set { key, value, flags: 0, exptime: Exptime::NEVER };
+    large.encode(&mut payload);
+    let call = client(&server).call(seawall_rpc::Request::new(native::SET, payload.freeze())).await;
+    let Err(CallError::Failed { code, message }) = call else { panic!("{call:?}") };
+    assert_eq!(code, Status::RESOURCE_EXHAUSTED);
+    assert!(message.contains("at most 1024 fit"), "{message}");
+    assert_eq!(server.stats().failures, 1);
+}
+
+#[tokio::test]
 async fn both_protocols_see_the_same_items() {
     let server = start(config("none"));
     let client = client(&server);

@@ -8,7 +8,7 @@ use seawall_control::admission;
 use seawall_kv::server::{KvConfig, KvServer};
 use seawall_rpc::Guest;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 
 /// A reply that does not come within this time does not come.
@@ -45,6 +45,20 @@ impl Client {
     pub(crate) async fn connect(server: &KvServer) -> Self {
         let tcp = TcpStream::connect(server.memcached_address().unwrap()).await.unwrap();
         Self { tcp }
+    }
+
+    /// The same with so small a receive buffer that the server notices what is not read.
+    pub(crate) async fn connect_narrow(server: &KvServer) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(4096).unwrap();
+        Self { tcp: socket.connect(server.memcached_address().unwrap()).await.unwrap() }
+    }
+
+    /// Reads so many bytes of whatever comes.
+    pub(crate) async fn read(&mut self, bytes: usize) {
+        let mut got = vec![0; bytes];
+        let reading = tokio::time::timeout(PATIENCE, self.tcp.read_exact(&mut got));
+        reading.await.expect("bytes in time").expect("bytes");
     }
 
     pub(crate) async fn send(&mut self, request: impl AsRef<[u8]>) {

@@ -13,12 +13,8 @@ use super::spike;
 use crate::load::engine::{self, Offer, Run};
 use crate::load::probe;
 use crate::progress::Progress;
-use crate::report::data::{NO_CONTROL, Point, ServiceReport, Spike};
+use crate::report::data::{NO_CONTROL, Point, SLO_FACTOR, ServiceReport, Spike};
 use crate::report::format;
-
-/// A service is fast enough when it answers within this many times what it takes unloaded: the SLO
-/// of Breakwater's evaluation (§5.1).
-const SLO_FACTOR: u32 = 10;
 
 /// What was found out about a service before it was loaded.
 struct Facts {
@@ -136,8 +132,6 @@ impl Bench<'_> {
     }
 
     fn report(&self, points: Vec<Point>, spike: Spike) -> ServiceReport {
-        let uncontrolled = points.iter().filter(|point| point.control == NO_CONTROL && point.valid);
-        let peak = uncontrolled.map(|point| point.throughput).fold(0.0, f64::max);
         let micros = |time: Duration| time.as_secs_f64() * 1e6;
         let Facts { rtt, service, slo, capacity } = self.facts;
         ServiceReport {
@@ -146,7 +140,7 @@ impl Bench<'_> {
             rtt_us: micros(rtt),
             service_us: micros(service),
             capacity,
-            peak_uncontrolled: peak,
+            peak_uncontrolled: peak(&points),
             sessions: self.plan.sessions,
             notes: self.notes(),
             points,
@@ -172,11 +166,16 @@ impl Bench<'_> {
                     .into(),
             );
         }
-        if self.plan.cores.server == self.plan.cores.load {
-            notes.push("Server and load share the only core, so each disturbs the other.".into());
-        }
+        notes.extend(self.plan.cores.note().map(String::from));
         notes
     }
+}
+
+/// The highest throughput without control, if the load was enough to reach it.
+fn peak(points: &[Point]) -> Option<f64> {
+    let without = points.iter().filter(|point| point.control == NO_CONTROL && point.valid);
+    let full = without.clone().any(|point| point.load >= 1.0);
+    full.then(|| without.map(|point| point.throughput).fold(0.0, f64::max))
 }
 
 fn point(load: f64, control: &str, run: &Run) -> Point {
@@ -194,10 +193,30 @@ fn point(load: f64, control: &str, run: &Run) -> Point {
         p50_us: total.p50_us,
         p99_us: total.p99_us,
         p999_us: total.p999_us,
+        latency_censored: total.latency_censored,
         client_drop_rate: total.client_drop_rate,
         server_drop_rate: total.server_drop_rate,
         reject_p99_us: total.reject_p99_us,
+        lost_rate: total.lost_rate,
         unanswered: total.unanswered,
         failed: total.failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    #[test]
+    fn a_peak_needs_a_valid_point_at_the_capacity() {
+        let mut points = sample::service().points;
+        let highest = peak(&points).unwrap();
+        assert!(points.iter().any(|point| point.throughput == highest && point.valid));
+        points.retain(|point| point.load < 1.0);
+        assert_eq!(peak(&points), None);
+        let mut points = sample::service().points;
+        points.iter_mut().for_each(|point| point.valid = point.control != NO_CONTROL);
+        assert_eq!(peak(&points), None);
     }
 }

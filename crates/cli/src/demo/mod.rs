@@ -5,7 +5,6 @@ mod plan;
 mod server;
 mod spike;
 
-use std::io::Write;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,9 +14,10 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use seawall_control::admission;
 
+use crate::output::print;
 use crate::progress::Progress;
 use crate::report::{data::NO_CONTROL, page, table};
-use crate::{host, pin};
+use crate::{descriptors, host, pin};
 use plan::{Cores, Plan, Subject};
 
 /// Multiples of the capacity that can be asked for: beyond, no generator keeps up.
@@ -88,6 +88,8 @@ fn within(text: &str, allowed: RangeInclusive<f64>) -> Result<f64, String> {
 /// Runs `seawall demo`.
 pub(crate) fn run(options: &Options) -> Result<()> {
     page::file::check(&options.html)?;
+    // Good for the servers as well: they are processes of their own with as many connections.
+    descriptors::suffice(options.sessions, 1)?;
     let cores = cores()?;
     let subjects = match options.only {
         Some(subject) => vec![subject],
@@ -106,23 +108,23 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     drop(progress);
     let services = services?;
 
-    let mut out = std::io::stdout().lock();
-    if options.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&services)?)?;
+    let page = page::services::render(&services, &host::describe());
+    // That it cannot be written is told last, so that the numbers are not lost with it.
+    let written = page::file::write(&options.html, &page);
+    print(&if options.json {
+        serde_json::to_string_pretty(&services)? + "\n"
     } else {
-        write!(out, "{}", table::render(&services))?;
-    }
-    // Last, so that nothing is lost when it cannot be written.
-    page::file::write(&options.html, &page::services::render(&services, &host::describe()))
+        table::render(&services)
+    })?;
+    written
 }
 
-/// The server's core and the load's.
+/// Chooses the cores, and keeps this process to that of the load.
 fn cores() -> Result<Cores> {
-    let available = pin::available();
-    let server = *available.first().context("the system does not say which cores there are")?;
-    let load = *available.get(1).unwrap_or(&server);
-    pin::to_core(load)?;
-    Ok(Cores { server, load })
+    let cores = Cores::choose(&pin::available(), pin::siblings)
+        .context("the system does not say which cores there are")?;
+    pin::to_core(cores.load)?;
+    Ok(cores)
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ impl Setup<'_> {
     pub(super) fn start(&self) -> Result<Server> {
         let server = Server::start(self)?;
         if let Workload::Kv(mix) = self.subject.workload() {
-            probe::fill(server.address, &ClientConfig::default(), &mix)?;
+            probe::fill(server.address, &ClientConfig::default(), &mix, |_| {})?;
         }
         Ok(server)
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use seawall_measure::{Load, Schedule, Stability};
+use seawall_measure::{Load, Schedule, Settled, Stability};
 
 use super::measure::Bench;
 use crate::load::engine::Run;
@@ -31,15 +31,17 @@ pub(super) fn measure(bench: &Bench<'_>, progress: &Progress) -> Result<Spike> {
     }
     let at_s = shift.as_secs_f64();
     let (_, controlled) = &runs[1];
-    let settled = bench.plan.warm_up().as_secs_f64()..at_s;
+    let warm = bench.plan.warm_up().as_secs_f64()..at_s;
     let calm: Vec<f64> = controlled
         .series
         .bins()
-        .filter(|bin| settled.contains(&bin.begin_seconds))
+        .filter(|bin| warm.contains(&bin.begin_seconds))
         .map(|bin| bin.goodput)
         .collect();
+    let stable = settled_after(controlled, shift, Stability::default());
     Ok(Spike {
-        stable_after_ms: stable_after_ms(controlled, shift, Stability::default()),
+        stable_after_ms: millis(stable),
+        too_short: stable == Settled::TooShort,
         from_load: FROM,
         to_load: TO,
         at_s,
@@ -61,14 +63,20 @@ fn over_time(control: &str, run: &Run, shift: Duration) -> SpikeRun {
     });
     SpikeRun {
         control: control.to_owned(),
-        stable_after_ms: stable_after_ms(run, shift, Stability::default()),
-        stable_bin_by_bin_ms: stable_after_ms(run, shift, Stability::default().bin_by_bin()),
+        stable_after_ms: millis(settled_after(run, shift, Stability::default())),
+        stable_bin_by_bin_ms: millis(settled_after(run, shift, Stability::default().bin_by_bin())),
         series: bins.collect(),
     }
 }
 
-fn stable_after_ms(run: &Run, shift: Duration, rule: Stability) -> Option<f64> {
+fn settled_after(run: &Run, shift: Duration, rule: Stability) -> Settled {
     let config = run.series.config();
-    let settled = run.series.stable_between(config.start + shift, config.end, &rule);
-    settled.map(|after| after.as_secs_f64() * 1e3)
+    run.series.stable_between(config.start + shift, config.end, &rule)
+}
+
+fn millis(settled: Settled) -> Option<f64> {
+    match settled {
+        Settled::After(after) => Some(after.as_secs_f64() * 1e3),
+        Settled::Never | Settled::TooShort => None,
+    }
 }

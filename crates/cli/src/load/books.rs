@@ -6,8 +6,10 @@ use parking_lot::Mutex;
 use seawall_control::Instant;
 use seawall_control::controller;
 use seawall_measure::{DropReason, Outcome, Recorder, Series};
-use seawall_rpc::{CallError, CallResult, clock};
+use seawall_rpc::{CallError, CallResult, Unsent, clock};
 use slab::Slab;
+
+use super::workload::{Lookups, Workload};
 
 /// Shared between the generator and the replies; both are on one thread, so the lock is never
 /// waited for.
@@ -15,8 +17,10 @@ use slab::Slab;
 pub(super) struct Books(Arc<Mutex<Inner>>);
 
 struct Inner {
+    workload: Workload,
     recorder: Recorder,
     series: Series,
+    lookups: Lookups,
     /// Class and scheduled time of what was issued and has not ended.
     open: Slab<(usize, Instant)>,
     first_failure: Option<String>,
@@ -26,14 +30,21 @@ struct Inner {
 pub(super) struct Closed {
     pub(super) recorder: Recorder,
     pub(super) series: Series,
-    /// What the first request that failed was told.
+    pub(super) lookups: Lookups,
+    /// What the first request that failed after the warm-up was told.
     pub(super) first_failure: Option<String>,
 }
 
 impl Books {
-    pub(super) fn new(recorder: Recorder, series: Series) -> Self {
-        let inner = Inner { recorder, series, open: Slab::new(), first_failure: None };
-        Self(Arc::new(Mutex::new(inner)))
+    pub(super) fn new(workload: Workload, recorder: Recorder, series: Series) -> Self {
+        Self(Arc::new(Mutex::new(Inner {
+            workload,
+            recorder,
+            series,
+            lookups: Lookups::default(),
+            open: Slab::new(),
+            first_failure: None,
+        })))
     }
 
     /// The schedule asked for a request at `scheduled`.
@@ -65,7 +76,7 @@ impl Books {
     pub(super) fn close(self) -> Closed {
         let mut books = self.0.lock();
         let now = clock::now();
-        let Inner { recorder, series, open, first_failure } = &mut *books;
+        let Inner { recorder, series, lookups, open, first_failure, .. } = &mut *books;
         for (class, scheduled) in open.drain() {
             recorder.record(class, scheduled, now, Outcome::Unanswered);
             series.record(scheduled, now, Outcome::Unanswered);
@@ -73,37 +84,54 @@ impl Books {
         Closed {
             recorder: recorder.clone(),
             series: series.clone(),
+            lookups: *lookups,
             first_failure: first_failure.take(),
         }
     }
 
     fn end(&self, key: usize, result: &CallResult) {
-        let mut books = self.0.lock();
+        let books = &mut *self.0.lock();
         let now = clock::now();
         // After the books were closed nothing is open, and late replies are of no interest.
         let Some((class, scheduled)) = books.open.try_remove(key) else { return };
         let outcome = outcome(result);
         books.recorder.record(class, scheduled, now, outcome);
         books.series.record(scheduled, now, outcome);
-        if let (Outcome::Failed, Err(error)) = (outcome, result) {
-            books.first_failure.get_or_insert_with(|| error.to_string());
+        if !books.recorder.config().window.contains(scheduled) {
+            return;
+        }
+        match result {
+            Ok(reply) => books.lookups.answered(&books.workload, class, &reply.payload),
+            Err(error) if is_failure(error) => {
+                books.first_failure.get_or_insert_with(|| error.to_string());
+            }
+            Err(_) => {}
         }
     }
 }
 
+/// True for an end that no overload brings about.
+fn is_failure(error: &CallError) -> bool {
+    use CallError::{Cancelled, DeadlineExceeded, NotSent, Rejected};
+    !matches!(error, Rejected(_) | NotSent(Unsent::Dropped(_)) | Cancelled | DeadlineExceeded)
+}
+
 fn outcome(result: &CallResult) -> Outcome {
-    let dropped = |reason| match reason {
-        controller::DropReason::Expired => DropReason::Expired,
-        controller::DropReason::QueueFull => DropReason::QueueFull,
-        _ => DropReason::Policy,
-    };
     match result {
         Ok(_) => Outcome::Success,
         Err(CallError::Rejected(_)) => Outcome::Rejected,
-        Err(CallError::NotSent(reason)) => Outcome::DroppedAtClient(dropped(*reason)),
-        Err(CallError::DeadlineExceeded) => Outcome::DroppedAtClient(DropReason::Expired),
-        Err(CallError::Cancelled) => Outcome::Cancelled,
+        Err(CallError::NotSent(unsent)) => Outcome::DroppedAtClient(reason(unsent)),
+        Err(CallError::Cancelled | CallError::DeadlineExceeded) => Outcome::Cancelled,
         Err(_) => Outcome::Failed,
+    }
+}
+
+fn reason(unsent: &Unsent) -> DropReason {
+    match unsent {
+        Unsent::Dropped(controller::DropReason::Expired) => DropReason::Expired,
+        Unsent::Dropped(controller::DropReason::QueueFull) => DropReason::QueueFull,
+        Unsent::Disconnected(_) => DropReason::Disconnected,
+        _ => DropReason::Policy,
     }
 }
 
@@ -112,18 +140,19 @@ mod tests {
     use std::time::Duration;
 
     use seawall_control::request::{Rejected, Stage};
-    use seawall_measure::{RecorderConfig, SeriesConfig, Window};
+    use seawall_measure::{KeyValueMix, RecorderConfig, SeriesConfig, Window};
 
     use super::*;
 
-    /// Books of a run that began just now and lasts an hour.
+    /// Books of a run whose warm-up ends now and which lasts half an hour.
     fn books() -> (Books, Instant) {
         let (start, slo) = (clock::now(), Duration::from_secs(1));
         let window = Window::after_warm_up(start, Duration::ZERO, Duration::from_secs(1_800));
         let config = RecorderConfig::new(slo, window).with_classes(["get", "set"]);
         let mut series = SeriesConfig::new(start, window.end, slo);
         series.bin = Duration::from_secs(1_800);
-        (Books::new(Recorder::new(config).unwrap(), Series::new(series).unwrap()), start)
+        let workload = Workload::Kv(KeyValueMix::usr());
+        (Books::new(workload, Recorder::new(config).unwrap(), Series::new(series).unwrap()), start)
     }
 
     fn refused() -> CallResult {
@@ -140,8 +169,8 @@ mod tests {
             refused,
             || failed(2),
             || Err(CallError::Cancelled),
-            || Err(CallError::DeadlineExceeded),
-            || Err(CallError::NotSent(controller::DropReason::QueueFull)),
+            || Err(Unsent::Disconnected("the server died".into()).into()),
+            || Err(Unsent::Dropped(controller::DropReason::QueueFull).into()),
         ];
         let (books, start) = books();
         let mut open = Vec::new();
@@ -176,6 +205,9 @@ mod tests {
     fn the_first_failure_is_kept_in_words() {
         let (books, start) = books();
         books.issue(0, start, start)(refused());
+        let during_the_warm_up = start - Duration::from_millis(1);
+        books.issue(0, during_the_warm_up, start)(failed(9));
+        books.issue(0, start, start)(Err(Unsent::Dropped(controller::DropReason::Expired).into()));
         books.issue(0, start, start)(failed(2));
         books.issue(0, start, start)(failed(7));
         assert_eq!(books.close().first_failure.as_deref(), Some("error 2: no such method"));

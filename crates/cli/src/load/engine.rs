@@ -67,7 +67,9 @@ pub(crate) struct Run {
     /// What the servers run; several names if they differ.
     pub(crate) algorithm: String,
     pub(crate) sessions: u32,
-    /// What the first request that failed was told.
+    /// Share of the answered lookups of a key-value store that found something, 0 to 1.
+    pub(crate) hit_share: Option<f64>,
+    /// What the first request that failed after the warm-up was told.
     pub(crate) first_failure: Option<String>,
 }
 
@@ -101,6 +103,7 @@ pub(crate) fn run(offer: &Offer, progress: impl FnMut(Duration)) -> Result<Run> 
             let other = other.join().map_err(|_| anyhow!("a generator thread panicked"))??;
             closed.recorder.merge(&other.recorder);
             closed.series.merge(&other.series);
+            closed.lookups.merge(other.lookups);
             closed.first_failure = closed.first_failure.or(other.first_failure);
         }
         Ok::<Closed, anyhow::Error>(closed)
@@ -110,6 +113,7 @@ pub(crate) fn run(offer: &Offer, progress: impl FnMut(Duration)) -> Result<Run> 
         series: closed.series,
         algorithm: agreed.algorithm,
         sessions: offer.sessions,
+        hit_share: closed.lookups.hit_share(),
         first_failure: closed.first_failure,
     })
 }
@@ -174,7 +178,8 @@ impl Part {
             RecorderConfig::new(slo, window).with_classes(offer.workload.classes().iter().copied());
         let mut series = SeriesConfig::new(start, window.end, slo);
         series.bin = bin(offer.warm_up + offer.time);
-        let books = Books::new(Recorder::new(config)?, Series::new(series)?);
+        let books =
+            Books::new(offer.workload.clone(), Recorder::new(config)?, Series::new(series)?);
         let seed = offer.seed.wrapping_add(u64::from(self.index) << 32);
         let rates = offer.rates.share(self.parts);
         let arrivals = Arrivals::new(offer.process, rates, start, seed)

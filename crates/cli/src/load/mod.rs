@@ -8,13 +8,12 @@ mod result;
 mod sessions;
 pub(crate) mod workload;
 
-use std::io::Write;
-
 use anyhow::Result;
 
+use crate::output::print;
 use crate::progress::Progress;
 use crate::report::page;
-use crate::{host, pin};
+use crate::{descriptors, host, pin};
 use workload::Workload;
 
 pub(crate) use options::Options;
@@ -23,33 +22,29 @@ pub(crate) use options::Options;
 pub(crate) fn run(options: &Options) -> Result<()> {
     let offer = options.offer()?;
     options.html.as_deref().map_or(Ok(()), page::file::check)?;
+    descriptors::suffice(offer.sessions, offer.threads)?;
     if let Some(core) = options.pin {
         pin::to_core(core)?;
     }
     if let Workload::Kv(mix) = &offer.workload {
-        let progress = Progress::of_steps(offer.servers.len() as u64);
-        for address in &offer.servers {
-            progress.step(format!("filling the store at {address}"));
-            probe::fill(*address, &offer.client, mix)?;
+        for &address in &offer.servers {
+            let what = format!("filling the store at {address}");
+            let progress = Progress::of_count(mix.keys().count(), what);
+            probe::fill(address, &offer.client, mix, |written| progress.reached(written))?;
         }
     }
     let progress = Progress::of_time(offer.warm_up + offer.time, "offering the load");
     let run = engine::run(&offer, |passed| progress.passed(passed))?;
     drop(progress);
 
-    let mut out = std::io::stdout().lock();
-    if options.json {
-        writeln!(out, "{}", result::json(&run)?)?;
-    } else {
-        write!(out, "{}", result::table(&run))?;
-    }
+    // That the page cannot be written is told last, so that the numbers are not lost with it.
+    let written = options.html.as_deref().map_or(Ok(()), |file| {
+        let page = page::run::render(&result::report(options, &offer, &run), &host::describe());
+        page::file::write(file, &page)
+    });
+    print(&if options.json { result::json(&run)? } else { result::table(&run) })?;
     for warning in result::warnings(&run) {
         eprintln!("warning: {warning}");
     }
-    // Last, so that nothing is lost when it cannot be written.
-    if let Some(file) = &options.html {
-        let page = page::run::render(&result::report(options, &offer, &run), &host::describe());
-        page::file::write(file, &page)?;
-    }
-    Ok(())
+    written
 }

@@ -1,10 +1,10 @@
 //! The flags of `seawall load`, and the load that they describe.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use seawall_control::admission;
@@ -18,6 +18,12 @@ use crate::options::{Settings, Sources, readable, text};
 
 /// Longest run: a day, which nobody means to exceed.
 const LONGEST: Duration = Duration::from_secs(86_400);
+
+/// How long one of several addresses of a server may take to accept.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Most keys of a store that is filled before the measurement: a quarter of an hour.
+const MOST_KEYS: u64 = 100_000_000;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -217,6 +223,10 @@ impl Options {
         if self.mix.is_some() && self.workload != Kind::Kv {
             bail!("--mix says what a key-value store is asked; add --workload kv");
         }
+        if let Some(keys) = self.mix.map(|mix| mix.keys().count()).filter(|&keys| keys > MOST_KEYS)
+        {
+            bail!("--mix has {keys} keys, all to be written before; allowed: 1 to {MOST_KEYS}");
+        }
         if self.time.is_zero() {
             bail!("--time is 0s; allowed: above 0s");
         }
@@ -227,6 +237,9 @@ impl Options {
         }
         if self.slo.is_some_and(|slo| slo.is_zero()) {
             bail!("--slo is 0s; allowed: above 0s");
+        }
+        if self.deadline.is_some_and(|deadline| deadline.is_zero()) {
+            bail!("--deadline is 0s, which no request meets; allowed: above 0s");
         }
         if self.threads > 1 && self.arrivals == Process::Constant {
             bail!("--arrivals constant needs --threads 1: those of several threads would coincide");
@@ -259,13 +272,23 @@ impl Options {
 }
 
 fn resolve(name: &str) -> Result<SocketAddr> {
-    let found = name.to_socket_addrs().map(|mut addresses| addresses.next());
-    match found {
-        Ok(Some(address)) => Ok(address),
-        Ok(None) => bail!("{name} resolves to no address"),
+    match name.to_socket_addrs() {
+        Ok(addresses) => {
+            choose(&addresses.collect::<Vec<_>>()).with_context(|| format!("{name} has no address"))
+        }
         Err(error) => bail!(
             "cannot find the server {name} ({error}); write HOST:PORT, such as 127.0.0.1:7117"
         ),
+    }
+}
+
+/// The first of a server's addresses that accepts, since it need not listen at all of them:
+/// `localhost` is ::1 as well as 127.0.0.1. The first if none does, for the error to name.
+fn choose(addresses: &[SocketAddr]) -> Option<SocketAddr> {
+    let accepts = |address: &&SocketAddr| TcpStream::connect_timeout(address, PATIENCE).is_ok();
+    match addresses {
+        [] | [_] => addresses.first().copied(),
+        several => several.iter().find(accepts).or(several.first()).copied(),
     }
 }
 
@@ -274,5 +297,24 @@ fn per_second(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seawall_measure::Load::PerSecond(rate)) if rate > 0.0 => Ok(rate),
         _ => Err("write requests per second, such as 850 or 10k; allowed: above 0 to 1000M".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use super::*;
+
+    #[test]
+    fn of_several_addresses_the_first_that_accepts_is_taken() {
+        let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let (first, second) = (listen(), listen());
+        let deserted = listen().local_addr().unwrap();
+        let [first, second] = [&first, &second].map(|server| server.local_addr().unwrap());
+        assert_eq!(choose(&[]), None);
+        assert_eq!(choose(&[deserted]), Some(deserted));
+        assert_eq!(choose(&[deserted, deserted]), Some(deserted));
+        assert_eq!(choose(&[deserted, second, first]), Some(second));
     }
 }

@@ -3,7 +3,6 @@
 use std::iter::repeat_n;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -19,8 +18,9 @@ use super::workload::{self, Workload};
 /// Calls of one round-trip measurement, after as many that are not counted.
 pub(crate) const PINGS: usize = 1_000;
 
-/// Writes on their way at the same time while a store is filled.
+/// Writes on their way at the same time while a store is filled, and the bytes of large ones.
 const FILLERS: u64 = 64;
+const FILL_BYTES: u64 = 64 << 20;
 
 /// How often a write that was refused is tried again, and how long after each time.
 const TRIES: u32 = 100;
@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 ///
 /// # Errors
 ///
-/// If the server cannot be reached or does not answer.
+/// If the server cannot be reached, or a call has no result.
 pub(crate) fn round_trip(
     server: SocketAddr,
     config: &ClientConfig,
@@ -44,12 +44,16 @@ pub(crate) fn round_trip(
             let done = Arc::new(Mutex::new(None));
             let tell = done.clone();
             session.submit(request.clone(), Box::new(move |result| *tell.lock() = Some(result)));
-            while done.lock().is_none() {
+            let result = loop {
+                if let Some(result) = done.lock().take() {
+                    break result;
+                }
                 if clock::now().since(start) > Duration::from_secs(5) {
                     bail!("{server} did not answer a call within 5 s");
                 }
                 tokio::task::yield_now().await;
-            }
+            };
+            result.with_context(|| format!("cannot measure the round trip to {server}"))?;
             if ping >= PINGS {
                 times.push(clock::now().since(start));
             }
@@ -64,7 +68,8 @@ pub(crate) fn round_trip(
 ///
 /// # Errors
 ///
-/// If the server cannot be reached, or answers nothing.
+/// If the server cannot be reached, answers nothing, or answers with anything but results and
+/// refusals: how fast requests fail is no capacity.
 pub(crate) fn capacity(
     server: SocketAddr,
     config: &ClientConfig,
@@ -74,31 +79,38 @@ pub(crate) fn capacity(
 ) -> Result<f64> {
     runtime()?.block_on(async {
         let sessions = sessions::open(repeat_n(server, count), config).await?;
-        let served = Arc::new(AtomicU64::new(0));
         let ended = Arc::new(Mutex::new(Vec::new()));
         let mut rng = Rng::new(1);
         let submit = |session: usize, rng: &mut Rng| {
-            let (served, ended) = (served.clone(), ended.clone());
-            let done = move |result: CallResult| {
-                served.fetch_add(u64::from(result.is_ok()), Relaxed);
-                ended.lock().push(session);
-            };
+            let ended = ended.clone();
+            let done = move |result: CallResult| ended.lock().push((session, result));
             sessions[session].submit(workload.next(rng).1, Box::new(done));
         };
         (0..2 * count).for_each(|i| submit(i % count, &mut rng));
         let start = clock::now();
         let mut begin = None;
+        let mut served = 0_u64;
         loop {
             let free = std::mem::take(&mut *ended.lock());
-            free.into_iter().for_each(|session| submit(session, &mut rng));
+            for (session, result) in free {
+                match result {
+                    Ok(_) => served += 1,
+                    Err(CallError::Rejected(_) | CallError::NotSent(_)) => {}
+                    Err(error) => {
+                        let what = format!("cannot measure the capacity of {server}");
+                        return Err(error).context(what);
+                    }
+                }
+                submit(session, &mut rng);
+            }
             let now = clock::now();
             let (at, count) = match begin {
-                None if now.since(start) >= warm_up => *begin.insert((now, served.load(Relaxed))),
+                None if now.since(start) >= warm_up => *begin.insert((now, served)),
                 Some(begin) => begin,
                 None => (now, 0),
             };
             if begin.is_some() && now.since(at) >= time {
-                let rate = (served.load(Relaxed) - count) as f64 / now.since(at).as_secs_f64();
+                let rate = (served - count) as f64 / now.since(at).as_secs_f64();
                 return if rate > 0.0 { Ok(rate) } else { bail!("{server} answered nothing") };
             }
             tokio::task::yield_now().await;
@@ -106,19 +118,33 @@ pub(crate) fn capacity(
     })
 }
 
-/// Writes all keys of `mix` once.
+/// Writes all keys of `mix` once; `progress` is told how many have been written.
 ///
 /// # Errors
 ///
-/// If the server cannot be reached or does not store them.
-pub(crate) fn fill(server: SocketAddr, config: &ClientConfig, mix: &KeyValueMix) -> Result<()> {
+/// If the server cannot be reached, does not read values of that size, or does not store them.
+pub(crate) fn fill(
+    server: SocketAddr,
+    config: &ClientConfig,
+    mix: &KeyValueMix,
+    progress: impl Fn(u64),
+) -> Result<()> {
     runtime()?.block_on(async {
         let session = sessions::connect(server, config).await?;
+        let (keys, value_max) = (mix.keys().count(), mix.values().max());
+        let largest = workload::set(keys - 1, 0).payload.len() as u64 + u64::from(value_max);
+        let allowed = session.settings().body_max;
+        if largest > u64::from(allowed) {
+            bail!(
+                "the mix has values of up to {value_max} bytes, in requests of {largest}; {server} \
+                 reads up to {allowed} (server.limits.body_bytes)"
+            );
+        }
+        let at_once = (FILL_BYTES / largest).clamp(1, FILLERS);
         let mut rng = Rng::new(2);
-        let keys = mix.keys().count();
         let mut key = 0;
         while key < keys {
-            let batch = key..keys.min(key + FILLERS);
+            let batch = key..keys.min(key + at_once);
             key = batch.end;
             let writes: Vec<_> = batch
                 .map(|key| {
@@ -131,6 +157,7 @@ pub(crate) fn fill(server: SocketAddr, config: &ClientConfig, mix: &KeyValueMix)
                     format!("cannot fill the store at {server}; is it `seawall serve kv`?")
                 })?;
             }
+            progress(key);
         }
         Ok(())
     })
@@ -148,4 +175,57 @@ async fn finish(session: &Session, request: Request, mut result: CallResult) -> 
         result = session.call(request.clone()).await;
     }
     Ok(result.map(|_| ())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use bytes::Bytes;
+    use seawall_control::admission;
+    use seawall_control::request::{Rejected, Stage};
+    use seawall_rpc::{Router, Server, ServerConfig, Status};
+
+    use super::*;
+    use crate::serve::{NULL, WORK};
+
+    /// A server that refuses nothing by itself, and whose work ends like this.
+    fn server(work: fn() -> Result<Bytes, Status>) -> Server {
+        let listen = (Ipv4Addr::LOCALHOST, 0).into();
+        let router = Router::new().method(WORK, "work", move |_, _| async move { work() });
+        let admission = admission::Config::named("none");
+        Server::start(ServerConfig { listen, admission, ..Default::default() }, router).unwrap()
+    }
+
+    fn refused() -> Rejected {
+        Rejected::new(Stage::RUN_QUEUE, Duration::ZERO, Duration::ZERO)
+    }
+
+    fn capacity_of(server: &Server) -> Result<f64> {
+        let (config, times) =
+            (ClientConfig::default(), (Duration::ZERO, Duration::from_millis(50)));
+        capacity(server.address(), &config, &Workload::Synthetic, 2, times)
+    }
+
+    #[test]
+    fn only_results_and_refusals_are_measured() {
+        assert!(capacity_of(&server(|| Ok(Bytes::new()))).unwrap() > 0.0);
+        let failing = server(|| Err(Status::error(Status::RESOURCE_EXHAUSTED, "full")));
+        let error = format!("{:#}", capacity_of(&failing).unwrap_err());
+        assert!(error.contains("capacity of") && error.contains("error 8: full"), "{error}");
+        let busy = server(|| Err(refused().into()));
+        let error = capacity_of(&busy).unwrap_err().to_string();
+        assert!(error.contains("answered nothing"), "{error}");
+    }
+
+    #[test]
+    fn a_call_that_fails_is_no_round_trip() {
+        let server = server(|| Ok(Bytes::new()));
+        let ping = |method| {
+            round_trip(server.address(), &ClientConfig::default(), &Request::new(method, ""))
+        };
+        assert!(ping(WORK).unwrap() > Duration::ZERO);
+        let error = format!("{:#}", ping(NULL).unwrap_err());
+        assert!(error.contains("round trip to") && error.contains("error 12"), "{error}");
+    }
 }

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use seawall_measure::{Figures, Stability, Summary};
+use seawall_measure::{Figures, Settled, Stability, Summary};
 use serde::Serialize;
 
 use super::engine::{Offer, Run};
 use super::options::Options;
-use crate::report::run::{Report, Settled, Shift};
+use crate::report::run::{Report, Shift};
 use crate::report::{format, grid};
 
 /// The result as a machine reads it.
@@ -16,14 +16,17 @@ use crate::report::{format, grid};
 struct Json<'a> {
     algorithm: &'a str,
     sessions: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hit_share: Option<f64>,
     #[serde(flatten)]
     summary: &'a Summary,
 }
 
-/// The summary as JSON, with what ran.
+/// The summary as JSON, with what ran. Ends with a line break.
 pub(super) fn json(run: &Run) -> Result<String> {
-    let Run { algorithm, sessions, summary, .. } = run;
-    Ok(serde_json::to_string_pretty(&Json { algorithm, sessions: *sessions, summary })?)
+    let &Run { ref algorithm, sessions, hit_share, ref summary, .. } = run;
+    let json = Json { algorithm, sessions, hit_share, summary };
+    Ok(serde_json::to_string_pretty(&json)? + "\n")
 }
 
 const HEAD: [&str; 9] =
@@ -37,10 +40,14 @@ pub(super) fn table(run: &Run) -> String {
     if summary.classes.len() != 1 {
         groups.push(vec![row("all", &summary.total)]);
     }
+    let hits = run.hit_share.map_or(String::new(), |share| {
+        format!("{} of the lookups found something\n", format::percent(share))
+    });
     format!(
         "{}\n{algorithm}, {sessions} sessions, SLO {}; generator late by {} (p99); \
-         {} unanswered, {} failed\n\
-         dropped: by the clients, unsent; refused: by the servers, of what was sent\n",
+         {} unanswered, {} failed\n{hits}\
+         dropped: by the clients, unsent; refused: by the servers, of what was sent; \
+         >: at least\n",
         grid::render(&HEAD, 1, &groups),
         format::delay(summary.slo_us),
         format::delay_or_nothing(summary.lateness_p99_us),
@@ -50,14 +57,15 @@ pub(super) fn table(run: &Run) -> String {
 }
 
 fn row(name: &str, figures: &Figures) -> [String; HEAD.len()] {
+    let quantile = |us, q| format::quantile(us, q, figures.latency_censored);
     [
         name.to_owned(),
         format::rate(figures.offered),
         format::rate(figures.goodput),
         format::rate(figures.throughput),
-        format::delay_or_nothing(figures.p50_us),
-        format::delay_or_nothing(figures.p99_us),
-        format::delay_or_nothing(figures.p999_us),
+        quantile(figures.p50_us, 0.5),
+        quantile(figures.p99_us, 0.99),
+        quantile(figures.p999_us, 0.999),
         format::percent(figures.client_drop_rate),
         format::percent(figures.server_drop_rate),
     ]
@@ -82,6 +90,7 @@ pub(super) fn report(options: &Options, offer: &Offer, run: &Run) -> Report {
     Report {
         algorithm: run.algorithm.clone(),
         sessions: run.sessions,
+        hit_share: run.hit_share,
         slo_chosen: offer.slo.is_some(),
         facts: options.facts(),
         warnings: warnings(run),
@@ -111,13 +120,8 @@ fn shifts(offer: &Offer, run: &Run) -> Vec<Shift> {
 
 /// How the service took a shift, judged up to the next one.
 fn settled(run: &Run, at: Duration, until: Duration) -> Settled {
-    let rule = Stability::default();
     let start = run.series.config().start;
-    match run.series.stable_between(start + at, start + until, &rule) {
-        Some(after) => Settled::After(after.as_secs_f64() * 1e3),
-        None if until - at < rule.hold => Settled::Unknown,
-        None => Settled::Never,
-    }
+    run.series.stable_between(start + at, start + until, &Stability::default())
 }
 
 #[cfg(test)]
@@ -149,6 +153,7 @@ mod tests {
             series,
             algorithm: "breakwater".into(),
             sessions: 3,
+            hit_share: Some(0.25),
             first_failure: Some("error 12: no such method".into()),
         }
     }
@@ -157,11 +162,11 @@ mod tests {
     fn shifts_are_judged_up_to_the_next_one() {
         let run = run();
         let judged = |from: u32, until: u32| settled(&run, from * MS, until * MS);
-        let Settled::After(ms) = judged(1_000, 2_000) else { panic!("it settles in 300 ms") };
-        assert!((300.0..=320.0).contains(&ms), "{ms}");
-        assert_eq!(judged(500, 1_500), Settled::After(0.0));
+        let Settled::After(after) = judged(1_000, 2_000) else { panic!("it settles in 300 ms") };
+        assert!((300 * MS..=320 * MS).contains(&after), "{after:?}");
+        assert_eq!(judged(500, 1_500), Settled::After(Duration::ZERO));
         assert_eq!(judged(1_000, 1_600), Settled::Never);
-        assert_eq!(judged(500, 900), Settled::Unknown);
+        assert_eq!(judged(500, 900), Settled::TooShort);
     }
 
     #[test]
@@ -192,6 +197,7 @@ mod tests {
         let json: serde_json::Value = serde_json::from_str(&json(&run()).unwrap()).unwrap();
         assert_eq!(json["algorithm"], "breakwater");
         assert_eq!(json["sessions"], 3);
+        assert_eq!(json["hit_share"], 0.25);
         assert_eq!(json["offered_count"], 10_000);
         assert_eq!(json["classes"][0]["name"], "all");
     }

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use anyhow::{Context, Error, Result, anyhow};
+use nix::errno::Errno;
 use seawall_rpc::{ClientConfig, ConnectError, Session};
 
 /// Connections under way at the same time: enough to be quick, few enough for any server's backlog.
@@ -53,7 +54,11 @@ fn explain(server: SocketAddr, error: ConnectError) -> Error {
         ConnectError::Io(error) => Some(error.kind()),
         _ => None,
     };
+    let files = [Errno::EMFILE, Errno::ENFILE].map(|errno| Some(errno as i32));
     let advice = match (&error, kind) {
+        (ConnectError::Io(error), _) if files.contains(&error.raw_os_error()) => {
+            "ask for fewer --sessions, or raise the limit of open files (`ulimit -n`)"
+        }
         (_, Some(io::ErrorKind::ConnectionRefused)) => {
             return anyhow!(
                 "nobody listens at {server}; start a server, for example with `seawall serve \
@@ -113,6 +118,8 @@ mod tests {
         let server = SocketAddr::from((Ipv4Addr::LOCALHOST, 80));
         let error = explain(server, protocol.unwrap_err().into()).to_string();
         assert!(error.contains("127.0.0.1:80") && error.contains("--tls-authorities"), "{error}");
+        let full = io::Error::from(Errno::EMFILE);
+        assert!(explain(server, full.into()).to_string().contains("`ulimit -n`"));
         let closed = io::Error::from(io::ErrorKind::UnexpectedEof);
         assert!(explain(server, closed.into()).to_string().contains("TLS"));
     }

@@ -8,6 +8,9 @@ use seawall_rpc::Request;
 
 use crate::serve::WORK;
 
+/// The index of lookups among the classes of [`Workload::Kv`]; that of writes is 1.
+const LOOKUP: usize = 0;
+
 /// A kind of requests.
 #[derive(Clone, Debug)]
 pub(crate) enum Workload {
@@ -31,10 +34,39 @@ impl Workload {
         match self {
             Self::Synthetic => (0, Request::new(WORK, Bytes::new())),
             Self::Kv(mix) => match mix.sample(rng) {
-                Operation::Get { key } => (0, get(key)),
+                Operation::Get { key } => (LOOKUP, get(key)),
                 Operation::Set { key, value_len } => (1, set(key, value_len)),
             },
         }
+    }
+}
+
+/// Lookups that were answered, and those of them that found something.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lookups {
+    hits: u64,
+    all: u64,
+}
+
+impl Lookups {
+    /// A request of this class was answered with `reply`; it may be no lookup.
+    pub(super) fn answered(&mut self, workload: &Workload, class: usize, reply: &Bytes) {
+        if matches!(workload, Workload::Kv(_)) && class == LOOKUP {
+            let reply = native::Reply::decode(reply.clone());
+            self.hits += u64::from(matches!(reply, Ok(native::Reply::Hit { .. })));
+            self.all += 1;
+        }
+    }
+
+    /// Adds what another thread has seen.
+    pub(super) fn merge(&mut self, other: Self) {
+        self.hits += other.hits;
+        self.all += other.all;
+    }
+
+    /// The share of hits, 0 to 1; `None` without any lookup.
+    pub(super) fn hit_share(&self) -> Option<f64> {
+        (self.all > 0).then(|| self.hits as f64 / self.all as f64)
     }
 }
 

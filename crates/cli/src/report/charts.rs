@@ -95,9 +95,10 @@ fn largest(values: impl IntoIterator<Item = f64>) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use seawall_measure::Settled;
+
     use super::*;
     use crate::report::data::{Point, Spike};
-    use crate::report::run::Settled;
     use crate::report::sample;
 
     fn check(report: &ServiceReport) -> Vec<Chart> {
@@ -159,7 +160,7 @@ mod tests {
     #[test]
     fn odd_services_do_no_harm() {
         let mut report = sample::service();
-        (report.slo_us, report.capacity, report.peak_uncontrolled) = (0.0, 0.0, 0.0);
+        (report.slo_us, report.capacity, report.peak_uncontrolled) = (0.0, 0.0, None);
         check(&report);
         (report.slo_us, report.capacity) = (f64::NAN, f64::INFINITY);
         check(&report);

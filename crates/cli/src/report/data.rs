@@ -6,9 +6,18 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::format;
+
 /// The name that stands in [`Point::control`] and [`SpikeRun::control`] when nothing controls the
 /// load.
 pub(crate) const NO_CONTROL: &str = "none";
+
+/// A service is fast enough when it answers within this many times what it takes unloaded: the SLO
+/// of Breakwater's evaluation (§5.1).
+pub(crate) const SLO_FACTOR: u32 = 10;
+
+/// Width of the bins of a [`SpikeRun`], in seconds: as in Breakwater's figure 7.
+pub(crate) const SPIKE_BIN_S: f64 = 0.02;
 
 /// Everything that was measured of one service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,8 +35,9 @@ pub(crate) struct ServiceReport {
     /// Requests per second that make a load of 1.0.
     #[serde(default)]
     pub(crate) capacity: f64,
-    /// The highest throughput of any valid point without control, in requests per second.
-    pub(crate) peak_uncontrolled: f64,
+    /// The highest throughput of any valid point without control, in requests per second; `None` if
+    /// none of them reached the capacity.
+    pub(crate) peak_uncontrolled: Option<f64>,
     /// Sessions (connections) that the generator spread the load over.
     #[serde(default)]
     pub(crate) sessions: u32,
@@ -60,7 +70,7 @@ pub(crate) struct Point {
     pub(crate) offered: f64,
     /// Successes per second within the SLO.
     pub(crate) goodput: f64,
-    /// Successes per second.
+    /// Successes per second that completed in the measured time, whenever they were due.
     pub(crate) throughput: f64,
     /// Median latency of the successes, from the scheduled time.
     pub(crate) p50_us: Option<f64>,
@@ -69,6 +79,10 @@ pub(crate) struct Point {
     /// 99.9th percentile of the same.
     #[serde(default)]
     pub(crate) p999_us: Option<f64>,
+    /// Unanswered requests over these and the successes, 0 to 1. Where this exceeds 1 - q, the
+    /// latency quantile q is only a lower bound.
+    #[serde(default)]
+    pub(crate) latency_censored: f64,
     /// Share of the offered requests that the clients gave up unsent, 0 to 1.
     pub(crate) client_drop_rate: f64,
     /// Share of the requests sent that the server refused, 0 to 1.
@@ -76,6 +90,9 @@ pub(crate) struct Point {
     /// 99th percentile of the time from schedule to refusal.
     #[serde(default)]
     pub(crate) reject_p99_us: Option<f64>,
+    /// Share of the offered requests that were sent and had neither result nor refusal, 0 to 1.
+    #[serde(default)]
+    pub(crate) lost_rate: f64,
     /// Requests without any answer at the end of the run.
     #[serde(default)]
     pub(crate) unanswered: u64,
@@ -88,8 +105,11 @@ pub(crate) struct Point {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Spike {
     /// How long after the rise the controlled run was stable, in milliseconds; `None` if it never
-    /// was.
+    /// was, or if that cannot be told.
     pub(crate) stable_after_ms: Option<f64>,
+    /// Whether what came after the rise was too short to tell, of any run, when it was stable.
+    #[serde(default)]
+    pub(crate) too_short: bool,
     /// Load before the rise.
     #[serde(default)]
     pub(crate) from_load: f64,
@@ -118,12 +138,13 @@ pub(crate) struct Spike {
 pub(crate) struct SpikeRun {
     /// The algorithm in control, or [`NO_CONTROL`].
     pub(crate) control: String,
-    /// How long after the rise this run was stable, in milliseconds; `None` if it never was.
+    /// How long after the rise this run was stable, in milliseconds; `None` if it never was, or if
+    /// that cannot be told.
     pub(crate) stable_after_ms: Option<f64>,
     /// The same with every bin judged by itself, however few requests complete in it.
     #[serde(default)]
     pub(crate) stable_bin_by_bin_ms: Option<f64>,
-    /// The run in bins of 20 ms, in order of time.
+    /// The run in bins of [`SPIKE_BIN_S`], in order of time.
     pub(crate) series: Vec<Bin>,
 }
 
@@ -161,7 +182,31 @@ pub(crate) struct Host {
     pub(crate) command_line: String,
 }
 
+impl Point {
+    /// The 99th percentile as it is shown.
+    pub(crate) fn p99(&self) -> String {
+        format::quantile(self.p99_us, 0.99, self.latency_censored)
+    }
+}
+
+impl Spike {
+    /// When a run of it was stable, in words.
+    pub(crate) fn stable(&self, after_ms: Option<f64>) -> String {
+        match after_ms {
+            Some(ms) => format::delay_ms(ms),
+            None if self.too_short => "too short to judge".into(),
+            None => "never".into(),
+        }
+    }
+}
+
 impl ServiceReport {
+    /// What goodput is compared with: its name, and requests per second. That is the peak without
+    /// control, or the capacity where the peak is not known.
+    pub(crate) fn most(&self) -> (&'static str, f64) {
+        self.peak_uncontrolled.map_or(("capacity", self.capacity), |peak| ("peak", peak))
+    }
+
     /// The controls of the sweep and of the spike: the algorithms in order of appearance, then
     /// [`NO_CONTROL`] if it was measured.
     pub(crate) fn controls(&self) -> Vec<&str> {
@@ -241,9 +286,11 @@ mod tests {
             "p50_us",
             "p99_us",
             "p999_us",
+            "latency_censored",
             "client_drop_rate",
             "server_drop_rate",
             "reject_p99_us",
+            "lost_rate",
             "unanswered",
             "failed",
         ]);
@@ -258,6 +305,7 @@ mod tests {
         found.sort_unstable();
         let expected = sorted([
             "stable_after_ms",
+            "too_short",
             "from_load",
             "to_load",
             "at_s",

@@ -1,5 +1,7 @@
 //! How numbers are written for people: three digits and a unit, the same in table, page and charts.
 
+use seawall_measure::latency::is_lower_bound;
+
 /// What stands where nothing was measured.
 pub(crate) const NOTHING: &str = "–";
 
@@ -19,6 +21,11 @@ pub(crate) fn rate(per_second: f64) -> String {
     }
 }
 
+/// Requests per second that may not have been measured, such as `12.3k/s`.
+pub(crate) fn rate_or_nothing(per_second: Option<f64>) -> String {
+    per_second.map_or_else(|| NOTHING.into(), |per_second| format!("{}/s", rate(per_second)))
+}
+
 /// A delay given in microseconds, such as `1.41 ms`.
 pub(crate) fn delay(us: f64) -> String {
     if us == 0.0 { "0 µs".into() } else { scaled(us, &DELAYS) }
@@ -27,6 +34,13 @@ pub(crate) fn delay(us: f64) -> String {
 /// A delay that may not have been measured.
 pub(crate) fn delay_or_nothing(us: Option<f64>) -> String {
     us.map_or_else(|| NOTHING.into(), delay)
+}
+
+/// The latency that a share `q` does not exceed, such as `1.41 ms`; or `>1.41 ms` where it is
+/// [only a lower bound](is_lower_bound).
+pub(crate) fn quantile(us: Option<f64>, q: f64, censored: f64) -> String {
+    let bound = if is_lower_bound(q, censored) { ">" } else { "" };
+    us.map_or_else(|| NOTHING.into(), |us| format!("{bound}{}", delay(us)))
 }
 
 /// A delay given in milliseconds.
@@ -158,6 +172,13 @@ mod tests {
         }
         assert_eq!(delay_or_nothing(None), NOTHING);
         assert_eq!(delay_ms(120.0), "120 ms");
+    }
+
+    #[test]
+    fn quantiles_say_when_they_are_lower_bounds() {
+        let shown = [0.5, 0.9, 0.99].map(|q| quantile(Some(1_410.0), q, 0.05));
+        assert_eq!(shown, ["1.41 ms", "1.41 ms", ">1.41 ms"]);
+        assert_eq!(quantile(None, 0.99, 1.0), NOTHING);
     }
 
     #[test]

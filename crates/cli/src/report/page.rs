@@ -19,6 +19,9 @@ use super::html::escape;
 /// Layout and colours; the dark colours of the charts are added by [`style`].
 const STYLE: &str = include_str!("page/style.css");
 
+/// What `>` means before a latency, as HTML.
+const AT_LEAST: &str = "&gt;: at least, since more requests than lie above it were never answered.";
+
 /// What one page shows; the rest is the same for all. All but the title is HTML.
 struct Page {
     /// The name of the window.
@@ -141,14 +144,14 @@ fn tiles(tiles: &[Tile]) -> String {
 
 /// The tile of a tail latency. `within` says whether it is within the SLO; `None` that nothing was
 /// served.
-fn tail_tile(name: String, p99_us: Option<f64>, within: Option<bool>, slo_us: f64) -> Tile {
+fn tail_tile(name: String, p99: String, within: Option<bool>, slo_us: f64) -> Tile {
     let slo = format::delay(slo_us);
     let (mood, judgement) = match within {
         Some(true) => (Mood::Good, format!("✓ within the SLO of {slo}")),
         Some(false) => (Mood::Bad, format!("✗ above the SLO of {slo}")),
         None => (Mood::Bad, "✗ nothing was served".into()),
     };
-    Tile::new(mood, name, format::delay_or_nothing(p99_us), judgement)
+    Tile::new(mood, name, p99, judgement)
 }
 
 /// A table with a head of these names, in which `|` is where a long name may break.
@@ -168,9 +171,9 @@ fn cells(texts: &[String]) -> String {
     texts.iter().map(|text| format!("<td>{text}</td>")).collect()
 }
 
-/// A latency for a table, bold above the SLO.
-fn latency(us: Option<f64>, slo_us: f64) -> String {
-    let text = format::delay_or_nothing(us);
+/// A latency quantile for a table, bold above the SLO.
+fn latency((us, q): (Option<f64>, f64), censored: f64, slo_us: f64) -> String {
+    let text = escape(&format::quantile(us, q, censored));
     if us.is_some_and(|us| us > slo_us) { format!("<b>{text}</b>") } else { text }
 }
 

@@ -1,6 +1,7 @@
 //! One load over time: what `seawall load` measured, and what is said about it.
 
-use seawall_measure::{Bin, Summary};
+use seawall_measure::latency::is_lower_bound;
+use seawall_measure::{Bin, Settled, Summary};
 
 use super::format;
 
@@ -11,6 +12,8 @@ pub(crate) struct Report {
     pub(crate) algorithm: String,
     /// Sessions (connections) that the generator spread the load over.
     pub(crate) sessions: u32,
+    /// Share of the answered lookups of a key-value store that found something, 0 to 1.
+    pub(crate) hit_share: Option<f64>,
     /// Whether the SLO was chosen rather than that of the servers.
     pub(crate) slo_chosen: bool,
     /// What else was asked for: names and values, in the order in which they are shown.
@@ -42,21 +45,17 @@ pub(crate) struct Shift {
     pub(crate) settled: Settled,
 }
 
-/// How a service took a shift.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Settled {
-    /// It was stable after so many milliseconds.
-    After(f64),
-    /// It never was.
-    Never,
-    /// The next shift, or the end, came before it could be told.
-    Unknown,
-}
-
 impl Report {
-    /// Whether the tail is within the SLO; `None` if nothing was served.
+    /// Whether the tail is known to be within the SLO; `None` if nothing was served.
     pub(super) fn within_slo(&self) -> Option<bool> {
-        Some(self.summary.total.p99_us? <= self.summary.slo_us)
+        let total = &self.summary.total;
+        Some(total.p99_us? <= self.summary.slo_us && !is_lower_bound(0.99, total.latency_censored))
+    }
+
+    /// The tail as it is shown.
+    pub(super) fn p99(&self) -> String {
+        let total = &self.summary.total;
+        format::quantile(total.p99_us, 0.99, total.latency_censored)
     }
 
     /// What came of it, in sentences with numbers.
@@ -69,12 +68,10 @@ impl Report {
             format::rate(total.goodput),
             format::percent_of(total.goodput, total.offered),
         )];
-        sentences.push(match (total.p99_us, self.within_slo()) {
-            (Some(p99), Some(true)) => {
-                format!("p99 latency was {}, within it.", format::delay(p99))
-            }
-            (Some(p99), _) => format!("p99 latency was {}, above it.", format::delay(p99)),
-            (None, _) => "Nothing was served.".into(),
+        sentences.push(match self.within_slo() {
+            Some(true) => format!("p99 latency was {}, within it.", self.p99()),
+            Some(false) => format!("p99 latency was {}, above it.", self.p99()),
+            None => "Nothing was served.".into(),
         });
         sentences.extend(self.shifts.iter().map(|shift| {
             let at = format::delay(shift.at_s * 1e6);
@@ -93,16 +90,19 @@ impl Shift {
     /// How long the service took.
     pub(super) fn settled(&self) -> String {
         match self.settled {
-            Settled::After(ms) => format!("stable after {}", format::delay_ms(ms)),
+            Settled::After(after) => {
+                format!("stable after {}", format::delay(after.as_secs_f64() * 1e6))
+            }
             Settled::Never => "not stable".into(),
-            Settled::Unknown => "too short to judge".into(),
+            Settled::TooShort => "too short to judge".into(),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Settled;
+    use seawall_measure::Settled;
+
     use crate::report::sample;
 
     #[test]
@@ -122,7 +122,7 @@ mod tests {
         let text = run.sentences().join(" ");
         assert!(text.contains("0/s were served within"), "{text}");
         assert!(text.contains("Nothing was served.") && text.contains("not stable."), "{text}");
-        run.shifts[0].settled = Settled::Unknown;
+        run.shifts[0].settled = Settled::TooShort;
         assert!(run.sentences().concat().contains("too short to judge."));
     }
 }

@@ -1,9 +1,12 @@
 //! Made-up results for the tests: what an overloaded service and its rescue look like.
 
+use std::time::Duration;
+
+use seawall_measure::Settled;
 use serde_json::json;
 
 use super::data::{Bin, Host, NO_CONTROL, Point, ServiceReport, Spike, SpikeRun};
-use super::run::{Report, Settled, Shift};
+use super::run::{Report, Shift};
 
 /// Requests per second that the made-up service can do.
 const CAPACITY: f64 = 123_400.0;
@@ -27,7 +30,7 @@ pub(crate) fn service() -> ServiceReport {
         rtt_us: 102.0,
         service_us: 8.3,
         capacity: CAPACITY,
-        peak_uncontrolled: 1.01 * CAPACITY,
+        peak_uncontrolled: Some(1.01 * CAPACITY),
         sessions: 96,
         notes: vec!["Generator and server share the machine; each has its own cores.".into()],
         points: without.chain(with).collect(),
@@ -48,12 +51,16 @@ pub(crate) fn stalled() -> ServiceReport {
         p99_us: None,
         p999_us: None,
         reject_p99_us: None,
+        latency_censored: 1.0,
+        lost_rate: 1.0,
         unanswered: 700_000,
         ..uncontrolled(2.0)
     };
     points.push(Point {
         control: "svalinn".into(),
         server_drop_rate: 1.0,
+        latency_censored: 0.0,
+        lost_rate: 0.0,
         unanswered: 0,
         ..nothing.clone()
     });
@@ -114,6 +121,7 @@ pub(crate) fn run() -> Report {
     Report {
         algorithm: "breakwater".into(),
         sessions: 100,
+        hit_share: Some(0.75),
         slo_chosen: false,
         facts: vec![("Servers", "127.0.0.1:7117".into()), ("Rate", "0s:5k,2s:20k".into())],
         warnings: Vec::new(),
@@ -125,7 +133,7 @@ pub(crate) fn run() -> Report {
             at_s: SHIFT_S,
             from: 5_000.0,
             to: 20_000.0,
-            settled: Settled::After(140.0),
+            settled: Settled::After(Duration::from_millis(140)),
         }],
     }
 }
@@ -138,6 +146,7 @@ fn uncontrolled(load: f64) -> Point {
     let goodput = if collapsed { 1_900.0 / (1.0 + 8.0 * beyond) } else { throughput * 0.997 };
     let queue_us = 55.0 * load / (1.06 - load.min(1.0));
     let p99_us = if collapsed { 4e6 * beyond / load } else { 210.0 + queue_us };
+    let lost = if collapsed { 1.0 - throughput / offered } else { 0.0 };
     let valid = load < 2.9;
     let reason = "offered 1300000 of 1480000 scheduled requests (87.8 %, below 99 %)";
     Point {
@@ -152,9 +161,11 @@ fn uncontrolled(load: f64) -> Point {
         p50_us: Some(if collapsed { 0.55 * p99_us } else { 118.0 + 0.2 * queue_us }),
         p99_us: Some(p99_us),
         p999_us: Some(1.3 * p99_us),
+        latency_censored: lost,
         client_drop_rate: 0.0,
         server_drop_rate: 0.0,
         reject_p99_us: None,
+        lost_rate: lost,
         unanswered: if collapsed { (beyond * 310_000.0) as u64 } else { 0 },
         failed: 0,
     }
@@ -174,9 +185,11 @@ fn controlled(load: f64) -> Point {
         p50_us: Some(0.42 * p99_us),
         p99_us: Some(p99_us),
         p999_us: Some(1.7 * p99_us),
+        latency_censored: 0.0,
         client_drop_rate: refused - server,
         server_drop_rate: server / (1.0 - refused + server),
         reject_p99_us: (server > 0.0).then_some(0.8 * p99_us),
+        lost_rate: 0.0,
         unanswered: 0,
         ..uncontrolled(load)
     }
@@ -185,6 +198,7 @@ fn controlled(load: f64) -> Point {
 fn spike() -> Spike {
     Spike {
         stable_after_ms: Some(120.0),
+        too_short: false,
         from_load: 0.6,
         to_load: 1.6,
         at_s: SHIFT_S,

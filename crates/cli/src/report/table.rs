@@ -9,17 +9,19 @@ const WIDTH: u16 = 100;
 /// Longest name of a control in the table, so that a row always fits; longer ones are cut.
 const LONGEST_NAME: usize = 12;
 
+/// The columns. The page has more, for which there is no room here.
 const HEAD: [&str; 11] = [
-    "control", "load", "offered", "goodput", "served", "p50", "p99", "p99.9", "dropped", "refused",
+    "control", "load", "offered", "goodput", "served", "p50", "p99", "dropped", "refused", "lost",
     "late",
 ];
 
 /// What the columns mean, below the last table.
 const LEGEND: &str = "Load: multiple of the capacity. Offered, goodput (within the SLO) and \
-    served: requests per second. Latencies count from the scheduled time. Dropped: share of the \
+    served (completed meanwhile): requests per second. Latencies count from the scheduled time; >: \
+    at least, since more requests than lie above it were never answered. Dropped: share of the \
     offered requests that the clients gave up unsent. Refused: share of the sent ones that the \
-    server refused. Late: p99 of the generator's own delay. *: not valid, the generator could not \
-    offer the load.";
+    server refused. Lost: share of the offered ones without answer, or failed. Late: p99 of the \
+    generator's own delay. *: not valid, the generator could not offer the load.";
 
 /// All services: facts, table and verdict of each, then the legend. Ends with a line break.
 pub(crate) fn render(services: &[ServiceReport]) -> String {
@@ -47,11 +49,11 @@ pub(crate) fn render(services: &[ServiceReport]) -> String {
 /// What is known of a service before its points.
 fn headline(service: &ServiceReport) -> String {
     format!(
-        "{}: SLO {}, capacity {}/s, peak without control {}/s, {} sessions",
+        "{}: SLO {}, capacity {}/s, peak without control {}, {} sessions",
         service.service,
         format::delay(service.slo_us),
         format::rate(service.capacity),
-        format::rate(service.peak_uncontrolled),
+        format::rate_or_nothing(service.peak_uncontrolled),
         service.sessions,
     )
 }
@@ -64,17 +66,18 @@ fn points(service: &ServiceReport) -> String {
 
 fn row(point: &Point) -> [String; HEAD.len()] {
     let mark = if point.valid { "" } else { "*" };
+    let quantile = |us, q| format::quantile(us, q, point.latency_censored);
     [
         cut(&point.control),
         format!("{mark}{}", format::load(point.load)),
         format::rate(point.offered),
         format::rate(point.goodput),
         format::rate(point.throughput),
-        format::delay_or_nothing(point.p50_us),
-        format::delay_or_nothing(point.p99_us),
-        format::delay_or_nothing(point.p999_us),
+        quantile(point.p50_us, 0.5),
+        quantile(point.p99_us, 0.99),
         format::percent(point.client_drop_rate),
         format::percent(point.server_drop_rate),
+        format::percent(point.lost_rate),
         format::delay_or_nothing(point.lateness_p99_us),
     ]
 }
@@ -135,9 +138,10 @@ mod tests {
         let mut service = sample::service();
         for point in &mut service.points {
             point.control = "breakwater-with-everything".into();
-            (point.offered, point.client_drop_rate, point.server_drop_rate) =
-                (9.99e9, 0.999, 0.999);
-            (point.p50_us, point.p99_us, point.p999_us) = (Some(999e6), Some(999e6), Some(999e6));
+            (point.offered, point.goodput, point.throughput) = (9.99e9, 9.99e9, 9.99e9);
+            (point.client_drop_rate, point.server_drop_rate) = (0.999, 0.999);
+            (point.lost_rate, point.latency_censored) = (0.999, 0.999);
+            (point.p50_us, point.p99_us) = (Some(99.9e6), Some(99.9e6));
         }
         let text = points(&service);
         assert!(text.contains("breakwater-…"), "{text}");
@@ -148,7 +152,15 @@ mod tests {
     fn what_was_not_measured_is_a_dash() {
         let text = render(&[sample::stalled()]);
         let row = text.lines().find(|line| line.contains("svalinn")).unwrap();
-        assert_eq!(row.matches(format::NOTHING).count(), 4, "{row}");
+        assert_eq!(row.matches(format::NOTHING).count(), 3, "{row}");
+    }
+
+    #[test]
+    fn what_was_lost_is_told() {
+        let text = render(&[sample::service()]);
+        let without = |line: &&str| line.starts_with("none") && line.contains(" 2.0×");
+        let row = text.lines().find(without).unwrap();
+        assert!(row.contains(" >2.00 s ") && row.contains(" 53 % "), "{row}");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What the points say, in sentences with numbers; page and terminal tell the same.
 
+use seawall_measure::latency::is_lower_bound;
+
 use super::data::{NO_CONTROL, Point, ServiceReport, Spike, SpikeRun};
 use super::format;
 
@@ -39,19 +41,20 @@ impl<'a> Verdict<'a> {
         Self { service, control, with, without: nearest(service, NO_CONTROL, load) }
     }
 
-    /// Goodput with control as a fraction of the peak without, such as `96 %`.
+    /// Goodput with control as a fraction of [`ServiceReport::most`], such as `96 %`.
     pub(super) fn goodput_share(&self) -> String {
-        share_of_peak(self.service, self.with)
+        share_of_most(self.service, self.with)
     }
 
     /// The same for the point without control.
     pub(super) fn goodput_share_without(&self) -> String {
-        share_of_peak(self.service, self.without)
+        share_of_most(self.service, self.without)
     }
 
-    /// Whether the tail with control is within the SLO; `None` if nothing was measured.
+    /// Whether the tail with control is known to be within the SLO; `None` if nothing was measured.
     pub(super) fn within_slo(&self) -> Option<bool> {
-        Some(self.with?.p99_us? <= self.service.slo_us)
+        let point = self.with?;
+        Some(point.p99_us? <= self.service.slo_us && !is_lower_bound(0.99, point.latency_censored))
     }
 
     /// Goodput and tail with control, then what was dropped.
@@ -60,24 +63,24 @@ impl<'a> Verdict<'a> {
         let Some(point) = self.with else {
             return format!("With {control}, {name} has no valid point beyond its capacity.");
         };
-        let peak = self.service.peak_uncontrolled;
+        let most = format::rate(self.service.most().1);
+        let of_most = match self.service.peak_uncontrolled {
+            Some(_) => format!("the {most}/s that it reaches at most without control"),
+            None => {
+                format!("its capacity of {most}/s, which no valid point without control reached")
+            }
+        };
         let mut text = format!(
-            "With {control} at {} the capacity, {name} had a goodput of {}/s: {} of the {}/s that \
-             it reaches at most without control.",
+            "With {control} at {} the capacity, {name} had a goodput of {}/s: {} of {of_most}.",
             format::load(point.load),
             format::rate(point.goodput),
             self.goodput_share(),
-            format::rate(peak),
         );
         let slo = format::delay(self.service.slo_us);
-        text += &match (point.p99_us, self.within_slo()) {
-            (Some(p99), Some(true)) => {
-                format!(" p99 latency was {}, within the SLO of {slo}.", format::delay(p99))
-            }
-            (Some(p99), _) => {
-                format!(" p99 latency was {}, above the SLO of {slo}.", format::delay(p99))
-            }
-            (None, _) => " Nothing was served.".into(),
+        text += &match self.within_slo() {
+            Some(true) => format!(" p99 latency was {}, within the SLO of {slo}.", point.p99()),
+            Some(false) => format!(" p99 latency was {}, above the SLO of {slo}.", point.p99()),
+            None => " Nothing was served.".into(),
         };
         text += &format!(
             " The clients gave up {} of the requests unsent, and the server refused {} of those \
@@ -93,12 +96,12 @@ impl<'a> Verdict<'a> {
         let Some(point) = self.with else { return self.with_control() };
         let (load, goodput) = (format::load(point.load), format::rate(point.goodput));
         let tail = match point.p99_us {
-            Some(p99) => format!("p99 latency {}", format::delay(p99)),
+            Some(_) => format!("p99 latency {}", point.p99()),
             None => "nothing served".into(),
         };
-        let share = self.goodput_share();
+        let (share, (most, _)) = (self.goodput_share(), self.service.most());
         format!(
-            "With {} at {load}: goodput {goodput}/s ({share} of the peak), {tail}.",
+            "With {} at {load}: goodput {goodput}/s ({share} of the {most}), {tail}.",
             self.control
         )
     }
@@ -144,22 +147,28 @@ pub(super) fn sentences(service: &ServiceReport) -> Vec<String> {
 fn without_control(service: &ServiceReport, point: &Point) -> String {
     let load = format::load(point.load);
     let goodput = format::rate(point.goodput);
-    let share = share_of_peak(service, Some(point));
+    let (share, (most, _)) = (share_of_most(service, Some(point)), service.most());
     let tail = match point.p99_us {
-        Some(p99) => format!("p99 latency was {}", format::delay(p99)),
+        Some(_) => format!("p99 latency was {}", point.p99()),
         None => "nothing was served".into(),
     };
-    format!("Without control at {load}, goodput was {goodput}/s ({share} of the peak) and {tail}.")
+    format!(
+        "Without control at {load}, goodput was {goodput}/s ({share} of the {most}) and {tail}."
+    )
 }
 
 fn after_the_rise(spike: &Spike) -> String {
     let (from, to) = (format::load(spike.from_load), format::load(spike.to_load));
     let settled = |after: Option<f64>| match after {
         Some(ms) => format!("was stable after {}", format::delay_ms(ms)),
+        None if spike.too_short => {
+            "was watched for too short a time to tell if it is stable".into()
+        }
         None => "did not become stable".into(),
     };
     let bin_by_bin = |run: &SpikeRun| match run.stable_bin_by_bin_ms {
         Some(ms) => format!(", {} if each bin is judged by itself", format::delay_ms(ms)),
+        None if spike.too_short => String::new(),
         None => ", never if each bin is judged by itself".into(),
     };
     let algorithm = spike.runs.iter().find(|run| run.control != NO_CONTROL);
@@ -173,14 +182,15 @@ fn after_the_rise(spike: &Spike) -> String {
         format::delay_or_nothing(spike.p99_us_after),
         algorithm.map(bin_by_bin).unwrap_or_default(),
     );
-    if let Some(run) = spike.runs.iter().find(|run| run.control == NO_CONTROL) {
+    let without = spike.runs.iter().find(|run| run.control == NO_CONTROL);
+    if let Some(run) = without.filter(|_| !spike.too_short) {
         text += &format!("; without control the service {}", settled(run.stable_after_ms));
     }
     text + "."
 }
 
-fn share_of_peak(service: &ServiceReport, point: Option<&Point>) -> String {
-    let share = |point: &Point| format::percent_of(point.goodput, service.peak_uncontrolled);
+fn share_of_most(service: &ServiceReport, point: Option<&Point>) -> String {
+    let share = |point: &Point| format::percent_of(point.goodput, service.most().1);
     point.map_or_else(|| format::NOTHING.into(), share)
 }
 
@@ -214,6 +224,19 @@ mod tests {
     }
 
     #[test]
+    fn what_was_too_short_is_not_judged() {
+        let mut service = sample::service();
+        let spike = service.spike.as_mut().unwrap();
+        (spike.too_short, spike.stable_after_ms) = (true, None);
+        for run in &mut spike.runs {
+            (run.stable_after_ms, run.stable_bin_by_bin_ms) = (None, None);
+        }
+        let text = sentences(&service).join(" ");
+        assert!(text.contains("breakwater was watched for too short a time to tell"), "{text}");
+        assert!(!text.contains("did not become stable") && !text.contains("never"), "{text}");
+    }
+
+    #[test]
     fn an_invalid_point_is_left_out_and_named() {
         let mut service = sample::service();
         for point in &mut service.points {
@@ -235,8 +258,19 @@ mod tests {
         let mut service = sample::service();
         service.points.retain(|point| point.load < 1.0);
         assert!(sentences(&service)[0].contains("no valid point beyond its capacity"));
-        service.peak_uncontrolled = 0.0;
-        assert_eq!(share_of_peak(&service, service.points.first()), format::NOTHING);
+        (service.peak_uncontrolled, service.capacity) = (None, 0.0);
+        assert_eq!(share_of_most(&service, service.points.first()), format::NOTHING);
+    }
+
+    #[test]
+    fn without_a_peak_the_capacity_takes_its_place() {
+        let mut service = sample::service();
+        service.peak_uncontrolled = None;
+        let text = sentences(&service).join(" ");
+        let capacity = "96 % of its capacity of 123k/s, which no valid point without control";
+        assert!(text.contains(capacity), "{text}");
+        assert!(text.contains("% of the capacity) and p99"), "{text}");
+        assert!(!text.contains("peak"), "{text}");
     }
 
     #[test]

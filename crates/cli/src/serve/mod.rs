@@ -3,11 +3,12 @@
 mod burn;
 mod config;
 mod metrics;
+mod print;
 mod running;
 mod stop;
 mod synthetic;
 
-use std::io::{self, Write};
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -19,8 +20,9 @@ use seawall_control::config::duration;
 use seawall_measure::ServiceTime;
 use toml::Value;
 
+use crate::descriptors;
 use crate::options::{Settings, Sources, text};
-use crate::pin;
+use crate::{output, pin};
 use config::Config;
 use running::Running;
 use stop::Stop;
@@ -35,7 +37,7 @@ const EXAMPLES: &str = "\
 Examples:
   seawall serve synthetic --service exp:100us --slo 2ms
   seawall serve kv --memcached 127.0.0.1:11211 --metrics 127.0.0.1:9117
-  seawall serve kv --print-config > seawall.toml    every option with its value, as a file ...
+  seawall serve kv --print-config > seawall.toml    every option, as a file ...
   seawall serve kv --config seawall.toml            ... to edit and to use
 
 Once it is ready, the server prints its addresses as one line of JSON. Ctrl-C or SIGTERM stops it: \
@@ -90,7 +92,8 @@ pub(crate) struct Options {
     #[arg(long, global = true, value_name = "CORE")]
     pin: Option<usize>,
 
-    /// Print the configuration that results from file and flags, and do not serve
+    /// Print the configuration that results from file and flags, with what is not set as comments,
+    /// and do not serve
     #[arg(long, global = true)]
     print_config: bool,
 
@@ -128,12 +131,16 @@ enum Service {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let config = read(options)?;
     if options.print_config {
-        return Ok(write!(io::stdout(), "{}", toml::to_string_pretty(&config)?)?);
+        return output::print(&print::file(&config)?);
     }
     if let Some(core) = options.pin {
         pin::to_core(core)?;
     }
     config.check_files()?;
+    let (allowed, sessions) = (descriptors::raise(), config.server.limits.sessions);
+    if allowed < u64::from(sessions) {
+        tracing::info!(allowed, sessions, "fewer open files allowed than server.limits.sessions");
+    }
     let running = Running::start(&options.service, &config).map_err(advised)?;
     config.metrics.listen.map_or(Ok(()), metrics::serve)?;
     let stop = Stop::listen(options.until_stdin_ends)?;
@@ -142,7 +149,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if !options.until_stdin_ends {
         eprintln!("{}", describe(&options.service, &config, &ready));
     }
-    writeln!(io::stdout(), "{}", serde_json::to_string(&ready)?)?;
+    output::print(&(serde_json::to_string(&ready)? + "\n"))?;
     stop.wait(metrics::PERIOD, || {
         if config.metrics.listen.is_some() {
             running.stats().publish();

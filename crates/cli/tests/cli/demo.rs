@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::support::{file, succeed};
 
 /// Fields that the documents promise; more may follow.
-const POINT: [&str; 11] = [
+const POINT: [&str; 13] = [
     "load",
     "control",
     "valid",
@@ -17,6 +17,8 @@ const POINT: [&str; 11] = [
     "p99_us",
     "client_drop_rate",
     "server_drop_rate",
+    "latency_censored",
+    "lost_rate",
 ];
 
 #[track_caller]
@@ -60,9 +62,13 @@ fn it_overloads_a_service_with_control_and_without() {
     }
     has(&service["spike"], &["stable_after_ms", "from_load", "to_load", "at_s", "runs"]);
     assert_eq!(service["spike"]["runs"].as_array().unwrap().len(), 2);
+    // 0.2 × 2.14 s after the rise are less than the half second that has to hold.
+    assert_eq!(service["spike"]["too_short"], true);
+    assert!(service["spike"]["stable_after_ms"].is_null());
 
     let text = std::fs::read_to_string(&page).unwrap();
     assert!(text.starts_with("<!DOCTYPE html>") && text.contains("breakwater"));
+    assert!(text.contains("too short to judge") && !text.contains("did not become stable"));
     assert!(said.stderr.contains(&format!("page with charts: {path}")), "{}", said.stderr);
     // Where nobody looks at a bar there is a line for each of the seven steps.
     assert!(said.stderr.contains("[1/7] synthetic: round trip and capacity"), "{}", said.stderr);

@@ -2,7 +2,7 @@
 
 use seawall_control::admission::NAMES;
 
-use crate::support::{fail, file, file_with, free_port};
+use crate::support::{fail, file, file_with, free_port, run_after};
 
 fn serve(arguments: &[&str], expected: &[&str]) {
     // Where nothing is wrong after all, it would serve for ever.
@@ -104,8 +104,11 @@ fn flags_of_load() {
     load(&["--time", "0s"], &["--time is 0s; allowed: above 0s"]);
     load(&["--time", "1000000s"], &["--warm-up and --time", "allowed: up to 1440m"]);
     load(&["--slo", "0s"], &["--slo is 0s; allowed: above 0s"]);
+    load(&["--deadline", "0s"], &["--deadline is 0s", "allowed: above 0s"]);
     load(&["--mix", "usr"], &["--mix", "--workload kv"]);
     load(&["--workload", "kv", "--mix", "2/uniform:9/const:5"], &["--mix", "gets is 2", "0 to 1"]);
+    let many = ["--workload", "kv", "--mix", "1/uniform:100000001/const:5"];
+    load(&many, &["--mix has 100000001 keys", "allowed: 1 to 100000000"]);
     load(&["--arrivals", "constant", "--threads", "2"], &["--arrivals constant", "--threads 1"]);
     load(&["--algorithm", "tcp"], &["--algorithm", &NAMES.join(", ")]);
     load(&["--set", "client.pending_max=0"], &["client.pending_max: 0", "1 to 1048576"]);
@@ -119,6 +122,17 @@ fn flags_of_demo() {
     fail(&["demo", "--loads", "-1"], &["--loads", "0.01 to 20"]);
     fail(&["demo", "--seconds", "0"], &["--seconds", "0.1 to 10"]);
     fail(&["demo", "--sessions", "0"], &["--sessions", "1..=10000"]);
+}
+
+#[test]
+fn more_sessions_than_open_files() {
+    for command in [&["load", "127.0.0.1:1"][..], &["demo"]] {
+        let said = run_after("ulimit -n 256", &[command, &["--sessions=250"]].concat());
+        assert_eq!(said.status.code(), Some(1), "{said:?}");
+        for text in ["--sessions 250 takes 318 open files", "allows this process 256", "ulimit"] {
+            assert!(said.stderr.contains(text), "{text}: {said:?}");
+        }
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::thread;
 
 use serde_json::Value;
 
-use crate::support::{Said, Served, fail, succeed};
+use crate::support::{Said, Served, fail, run_after, succeed};
 
 /// A load of a moment.
 const BRIEFLY: [&str; 8] =
@@ -37,11 +37,11 @@ fn check(summary: &Value, classes: &[&str]) {
         assert!(number(summary, key) > 0.0, "{key}");
     }
     for part in parts.iter().chain([summary]) {
-        for key in ["client_drop_rate", "server_drop_rate", "unanswered", "failed"] {
+        let shares = ["client_drop_rate", "server_drop_rate", "lost_rate", "latency_censored"];
+        for key in [&shares[..], &["unanswered", "failed"]].concat() {
             assert!(number(part, key) >= 0.0, "{key}");
         }
-        assert!(number(part, "goodput") <= number(part, "throughput"));
-        assert!(number(part, "throughput") <= number(part, "offered"));
+        assert!(number(part, "goodput") <= number(part, "offered"));
     }
 }
 
@@ -72,7 +72,23 @@ fn every_algorithm_serves() {
 fn a_key_value_store() {
     let server = Served::start(&["kv"]);
     let mix = ["--workload", "kv", "--mix", "0.5/uniform:200/uniform:1:64", "--json"];
-    check(&load(&[&server], &mix).json(), &["get", "set"]);
+    let summary = load(&[&server], &mix).json();
+    check(&summary, &["get", "set"]);
+    assert_eq!(summary["hit_share"], 1.0, "all keys were written before");
+    let said = load(&[&server], &mix[..4]);
+    assert!(said.stdout.contains("100 % of the lookups found something"), "{said:?}");
+    assert!(said.stdout.lines().all(|line| line.chars().count() <= 100), "{said:?}");
+}
+
+#[test]
+fn a_store_that_does_not_take_the_values_says_why() {
+    let server = Served::start(&["kv", "--set", "kv.store.item_bytes_max=1024"]);
+    let address = server.address();
+    let large = ["load", &address, "--workload", "kv", "--mix", "0/uniform:20/const:2000"];
+    fail(&large, &["cannot fill the store", "at most 1024 fit"]);
+    // What no server reads is not even made.
+    let huge = ["load", &address, "--workload", "kv", "--mix", "0/uniform:20/const:1073741824"];
+    fail(&huge, &["values of up to 1073741824 bytes", "reads up to 1048576", "body_bytes"]);
 }
 
 #[test]
@@ -99,6 +115,15 @@ fn schedules_threads_and_processes() {
         let load = [&["load", &address, "--json"], &BRIEFLY[2..], case].concat();
         check(&succeed(&load).json(), &["work"]);
     }
+}
+
+#[test]
+fn the_limit_of_open_files_is_raised() {
+    let server = Served::start(&SYNTHETIC);
+    let address = server.address();
+    let load = ["load", &address, "--sessions=100", "--warm-up=0s", "--time=50ms"];
+    let said = run_after("ulimit -Sn 64", &load);
+    assert!(said.status.success(), "{said:?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Pages with charts of one load.
 
-use crate::support::{Served, fail, file, succeed};
+use crate::support::{Served, fail, file, run_unread, succeed};
 
 #[test]
 fn a_load_has_a_page() {
@@ -30,6 +30,16 @@ fn a_load_has_a_page() {
     }
     assert_eq!(page.matches("<svg").count(), 4);
     assert!(!page.contains("secret-of-the-page"));
+}
+
+#[test]
+fn a_reader_that_has_had_enough_of_the_numbers_still_gets_the_page() {
+    let server = Served::start(&["synthetic"]);
+    let (page, address) = (file("unread.html"), server.address());
+    let load = ["load", &address, "--rate=100", "--warm-up=0s", "--time=50ms", "--json", "--html"];
+    let said = run_unread(&[&load[..], &[page.to_str().unwrap()]].concat());
+    assert!(said.status.success() && !said.stderr.contains("error"), "{said:?}");
+    assert!(std::fs::read_to_string(&page).unwrap().contains("</html>"));
 }
 
 #[test]

@@ -40,12 +40,30 @@ fn command(arguments: &[&str]) -> Command {
 /// Runs `seawall` to its end, which must come.
 #[track_caller]
 pub(crate) fn run(arguments: &[&str]) -> Said {
-    let child = command(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the command starts");
+    ended(command(arguments).stdout(Stdio::piped()), arguments)
+}
+
+/// The same with nobody left to read its standard output.
+#[track_caller]
+pub(crate) fn run_unread(arguments: &[&str]) -> Said {
+    let (reader, writer) = std::io::pipe().expect("the system has pipes");
+    drop(reader);
+    ended(command(arguments).stdout(writer), arguments)
+}
+
+/// The same in a shell that has done `first`.
+#[track_caller]
+pub(crate) fn run_after(first: &str, arguments: &[&str]) -> Said {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("{first} && exec \"$0\" \"$@\"")]);
+    shell.arg(env!("CARGO_BIN_EXE_seawall")).args(arguments);
+    ended(shell.stdout(Stdio::piped()), arguments)
+}
+
+#[track_caller]
+fn ended(command: &mut Command, arguments: &[&str]) -> Said {
+    let child =
+        command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the command starts");
     let pid = pid(&child);
     let (tell, ended) = mpsc::channel();
     thread::spawn(move || tell.send(child.wait_with_output()));

@@ -7,7 +7,9 @@
 mod credit;
 mod open;
 mod outbox;
+mod unknown;
 
 pub use credit::Credit;
 pub use open::Open;
-pub use outbox::{Config, Departed, Outbox, Request};
+pub use outbox::{Config, Departed, Outbox, Report, Request};
+pub use unknown::Unknown;

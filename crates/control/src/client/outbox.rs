@@ -42,6 +42,10 @@ impl Config {
     ///
     /// Names the first field that is out of range, and the range.
     pub fn validate(&self) -> Result<(), ConfigError> {
+        if self.expiry.is_some_and(|expiry| expiry.is_zero()) {
+            let problem = "0ns is out of range; allowed is 1ns or more";
+            return Err(ConfigError::new("client.expiry", problem));
+        }
         ConfigError::check_range("client.pending_max", self.pending_max, 1..=1 << 20)
     }
 
@@ -58,8 +62,8 @@ pub struct Request<T> {
     pub item: T,
     /// What the controller is told about it; `outstanding` is filled in by the outbox.
     pub demand: Demand,
-    /// A reply after this is worthless: a request that has not left a round trip before it never
-    /// will.
+    /// A reply after this is worthless: a droppable request that has not left a round trip before
+    /// it never will.
     pub deadline: Instant,
 }
 
@@ -70,17 +74,24 @@ pub struct Departed<T> {
     pub item: T,
     /// How long it waited.
     pub waited: Duration,
-    /// Requests that still wait, to be told to the server.
+    /// What the server is told with it.
+    pub report: Report,
+}
+
+/// What a client tells its server about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Requests that still wait.
     pub demand: u32,
-    /// The newest window applied, to be acknowledged to the server.
+    /// The newest window applied.
     pub window_ack: u32,
 }
 
 /// Holds requests until they may leave, and counts those that have not come back.
 ///
-/// Submit and report what comes back; then take everything that [`poll_send`](Self::poll_send) and
-/// [`poll_dropped`](Self::poll_dropped) hand out; then sleep until
-/// [`poll_timeout`](Self::poll_timeout).
+/// Submit and report what comes back; then take everything that [`poll_send`](Self::poll_send),
+/// [`poll_report`](Self::poll_report) and [`poll_dropped`](Self::poll_dropped) hand out, in this
+/// order; then sleep until [`poll_timeout`](Self::poll_timeout).
 #[derive(Debug)]
 pub struct Outbox<T> {
     controller: Box<dyn ClientController>,
@@ -92,6 +103,10 @@ pub struct Outbox<T> {
     dropped: VecDeque<(T, DropReason)>,
     /// When the controller wants to be asked again about the head of the queue.
     retry_at: Option<Instant>,
+    /// The controller's last answer was to wait for the server.
+    held: bool,
+    /// The server believes that requests wait.
+    told: bool,
 }
 
 impl<T> Outbox<T> {
@@ -106,6 +121,8 @@ impl<T> Outbox<T> {
             outstanding: 0,
             dropped: VecDeque::new(),
             retry_at: None,
+            held: false,
+            told: false,
         }
     }
 
@@ -127,7 +144,7 @@ impl<T> Outbox<T> {
         if self.retry_at.is_some_and(|at| now < at) {
             return None;
         }
-        self.retry_at = None;
+        (self.retry_at, self.held) = (None, false);
         while let Some((_, request)) = self.pending.peek() {
             let demand = Demand { outstanding: self.outstanding, ..request.demand };
             match self.controller.on_demand(now, &demand) {
@@ -136,7 +153,10 @@ impl<T> Outbox<T> {
                     self.retry_at = Some(at);
                     return None;
                 }
-                Departure::Hold => return None,
+                Departure::Hold => {
+                    self.held = true;
+                    return None;
+                }
                 Departure::Drop(reason) => {
                     let dropped = self.pending.pop().map(|(_, request)| (request.item, reason));
                     self.dropped.extend(dropped);
@@ -144,6 +164,27 @@ impl<T> Outbox<T> {
             }
         }
         None
+    }
+
+    /// What the server has to be told although no request can carry it: that requests wait, which
+    /// it cannot know while none is outstanding. It would give its credits to others.
+    ///
+    /// Deviation: Breakwater's clients tell their demand with requests only (§3.3), and one whose
+    /// credits were taken back while it was idle may starve. That nothing waits any more is not
+    /// told: it would take a message for each request that expires, and a credit that is given in
+    /// vain comes back.
+    pub fn poll_report(&mut self) -> Option<Report> {
+        let news = self.held && !self.told && self.outstanding == 0;
+        news.then(|| self.report())
+    }
+
+    /// What the server is told with a request, and may be told at any time.
+    pub fn report(&mut self) -> Report {
+        self.told = !self.pending.is_empty();
+        Report {
+            demand: u32::try_from(self.pending.len()).unwrap_or(u32::MAX),
+            window_ack: self.controller.window_ack(),
+        }
     }
 
     /// The next request that will never leave.
@@ -161,11 +202,14 @@ impl<T> Outbox<T> {
     /// A request that [`poll_send`](Self::poll_send) handed out was not sent after all.
     pub fn withdraw(&mut self) {
         self.outstanding = self.outstanding.saturating_sub(1);
+        self.told = false; // nor was its report
     }
 
     /// The server told something outside of a reply.
     pub fn on_push(&mut self, now: Instant, feedback: Feedback) {
         self.retry_at = None;
+        // When it takes unused credits back, it takes it that nothing waits.
+        self.told = false;
         self.controller.on_push(now, feedback);
     }
 
@@ -179,7 +223,8 @@ impl<T> Outbox<T> {
 
     /// When something can happen without news from the server.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let expiry = self.pending.peek_oldest_ordinary().map(|(since, _)| *since + self.expiry);
+        let too_long = self.expiry.saturating_add(Duration::from_nanos(1));
+        let expiry = self.pending.peek_oldest_ordinary().map(|(since, _)| *since + too_long);
         [expiry, self.retry_at, self.controller.poll_timeout()].into_iter().flatten().min()
     }
 
@@ -206,12 +251,8 @@ impl<T> Outbox<T> {
     fn depart(&mut self, now: Instant) -> Option<Departed<T>> {
         let (since, request) = self.pending.pop()?;
         self.outstanding += 1;
-        Some(Departed {
-            item: request.item,
-            waited: now.since(since),
-            demand: u32::try_from(self.pending.len()).unwrap_or(u32::MAX),
-            window_ack: self.controller.window_ack(),
-        })
+        let waited = now.since(since);
+        Some(Departed { item: request.item, waited, report: self.report() })
     }
 
     /// Gives up ordinary requests that waited too long. They wait in order, so the first that has
@@ -219,7 +260,7 @@ impl<T> Outbox<T> {
     /// would leave.
     fn expire(&mut self, now: Instant) {
         while let Some((since, request)) = self.pending.peek_oldest_ordinary() {
-            if now.since(*since) < self.expiry && now + self.rtt < request.deadline {
+            if now.since(*since) <= self.expiry && now + self.rtt < request.deadline {
                 break;
             }
             let expired = self.pending.pop_oldest_ordinary();
@@ -248,7 +289,9 @@ mod tests {
     }
 
     fn sent(outbox: &mut Outbox<u32>, now: Instant) -> Vec<(u32, u32)> {
-        core::iter::from_fn(|| outbox.poll_send(now)).map(|out| (out.item, out.demand)).collect()
+        core::iter::from_fn(|| outbox.poll_send(now))
+            .map(|out| (out.item, out.report.demand))
+            .collect()
     }
 
     #[test]
@@ -269,10 +312,49 @@ mod tests {
         assert_eq!(sent(&mut outbox, Instant::ORIGIN).len(), 1);
         outbox.submit(Instant::from_micros(10), request(1));
         outbox.submit(Instant::from_micros(60), request(2));
-        assert_eq!(outbox.poll_timeout(), Some(Instant::from_micros(110)));
         outbox.handle_timeout(Instant::from_micros(110));
+        assert_eq!(outbox.poll_dropped(), None);
+        let late = Instant::from_nanos(110_001);
+        assert_eq!(outbox.poll_timeout(), Some(late));
+        outbox.handle_timeout(late);
         assert_eq!(outbox.poll_dropped(), Some((1, DropReason::Expired)));
         assert_eq!((outbox.poll_dropped(), outbox.pending()), (None, 1));
+    }
+
+    #[test]
+    fn the_server_is_told_once_that_requests_wait() {
+        let (mut outbox, now) = (outbox(8), Instant::ORIGIN);
+        let report = |outbox: &mut Outbox<u32>| {
+            assert_eq!(sent(outbox, now), []);
+            outbox.poll_report().map(|report| report.demand)
+        };
+        let window = |size, seq| Feedback::Window { size, seq };
+        outbox.submit(now, request(0));
+        assert_eq!(sent(&mut outbox, now), [(0, 0)]);
+        outbox.submit(now, request(1));
+        assert_eq!(report(&mut outbox), None, "the reply may bring a credit");
+        outbox.on_response(now, &Response::new(Duration::ZERO, window(0, 0)));
+        assert_eq!(report(&mut outbox), Some(1));
+        outbox.submit(now, request(2));
+        assert_eq!(report(&mut outbox), None, "it knows");
+        // It has crossed the news that unused credits were taken back, and with them the demand.
+        outbox.on_push(now, window(0, 2));
+        assert_eq!((report(&mut outbox), report(&mut outbox)), (Some(2), None));
+        outbox.on_push(now, window(1, 3));
+        assert_eq!(sent(&mut outbox, now), [(1, 1)]);
+    }
+
+    #[test]
+    fn what_may_not_wait_leaves_at_once_or_never() {
+        let init = Init { slo: Duration::ZERO, ..Init::new(Instant::ORIGIN, 0) };
+        let mut outbox = Outbox::new(Box::new(Credit::default()), &Config::default(), init);
+        (0..2).for_each(|item| outbox.submit(Instant::ORIGIN, request(item)));
+        assert_eq!(sent(&mut outbox, Instant::ORIGIN), [(0, 1)]);
+        outbox.handle_timeout(outbox.poll_timeout().unwrap());
+        assert_eq!(outbox.poll_dropped(), Some((1, DropReason::Expired)));
+        let expiry = Some(Duration::ZERO);
+        let error = Config { expiry, ..Config::default() }.validate().unwrap_err();
+        assert_eq!(error.field, "client.expiry");
     }
 
     #[test]

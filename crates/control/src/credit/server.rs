@@ -26,6 +26,8 @@ pub struct Server<P> {
     policy: P,
     config: Config,
     cores: u32,
+    /// The pool of a server without sessions.
+    first_pool: u32,
     rng: Rng,
     sessions: Sessions,
     rosters: Rosters,
@@ -67,15 +69,18 @@ impl<P: PoolPolicy> Server<P> {
     /// whenever the last session has left, and when to ask `policy` for the first time.
     pub fn new(policy: P, config: Config, init: Init, first: Next) -> Self {
         let measure_from = init.now + first.settle;
+        let cores = init.cores.max(1);
+        let first_pool = first.pool.max(cores);
         Self {
             policy,
-            cores: init.cores.max(1),
+            cores,
+            first_pool,
             rng: Rng::new(init.seed),
             sessions: Sessions::default(),
             rosters: Rosters::default(),
             shares: Shares::default(),
             registered: 0,
-            pool: first.pool.max(init.cores).max(1),
+            pool: first_pool,
             shrinking: false,
             issued: 0,
             in_server: 0,
@@ -105,6 +110,11 @@ impl<P: PoolPolicy> Server<P> {
         self.sessions.peek_id(session).map_or(0, Session::allowed)
     }
 
+    /// Requests that `session` is believed to hold back. For checkers.
+    pub fn demand(&self, session: SessionId) -> u32 {
+        self.sessions.peek_id(session).map_or(0, |session| session.demand)
+    }
+
     /// The policy, to look at.
     pub fn policy(&self) -> &P {
         &self.policy
@@ -128,7 +138,7 @@ impl<P: PoolPolicy> Server<P> {
         }
         self.registered -= u32::from(session.registered);
         if self.registered == 0 {
-            self.pool = self.cores;
+            (self.pool, self.shrinking) = (self.first_pool, false);
         }
     }
 
@@ -315,6 +325,7 @@ impl<P: PoolPolicy> Server<P> {
     fn revoke(&mut self, id: SessionId) -> Feedback {
         let excess = self.issued - self.pool;
         let Some(session) = self.sessions.get(id) else { return Feedback::None };
+        session.demand = 0; // or it would have used them
         let window = session.window.saturating_sub(excess);
         self.book(id, window);
         self.leave_list(id);

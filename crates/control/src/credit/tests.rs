@@ -126,6 +126,14 @@ fn idle_sessions_give_back_what_far_exceeds_the_pool() {
 }
 
 #[test]
+fn who_gives_credits_back_unused_is_not_taken_for_hungry() {
+    let mut server = server(100, &[60], 30);
+    tell_demand(&mut server, 0, 3);
+    assert_eq!(server.poll_push(Instant::ORIGIN).map(|(id, _)| id), Some(id(0)));
+    assert_eq!(server.demand(id(0)), 0);
+}
+
+#[test]
 fn messages_without_a_reply_to_travel_on_are_paid_for_by_replies() {
     let mut server = server(100, &[], 0);
     server.pool = 100;
@@ -186,10 +194,12 @@ fn the_privilege_of_not_being_dropped_is_bounded() {
 #[test]
 fn the_last_to_leave_resets_the_pool() {
     let mut server = server(2, &[9, 9], 900);
+    (server.first_pool, server.shrinking) = (30, true);
     server.on_session(Instant::ORIGIN, id(0), SessionEvent::Closed);
     assert_eq!(server.pool, 900);
     server.on_session(Instant::ORIGIN, id(1), SessionEvent::Closed);
-    assert_eq!((server.pool, server.issued, server.registered), (CORES, 0, 0));
+    assert_eq!((server.pool, server.issued, server.registered), (30, 0, 0));
+    assert!(!server.shrinking, "nothing is known of what comes");
 }
 
 #[test]

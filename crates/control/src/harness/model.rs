@@ -4,14 +4,16 @@
 //! honest unless an operation says otherwise, its links delay, reorder and lose whatever messages
 //! may be lost, and time jumps by anything from nothing to years.
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::breakwater;
+use crate::client::{self, Credit, Open, Outbox, Report};
 use crate::controller::{
-    Arrival, ClientController, Completion, Demand, Departure, Feedback, Init, Outcome, Refusal,
-    RefusalReason, Response, ServerController, SessionEvent, SessionId, Signal, Verdict,
+    Arrival, ClientController, Completion, Demand, Feedback, Init, Outcome, Refusal, RefusalReason,
+    Response, ServerController, SessionEvent, SessionId, Signal, Verdict,
 };
 use crate::credit::{Config, Next, Server};
 use crate::random::Rng;
@@ -80,10 +82,11 @@ impl Op {
     }
 }
 
+/// A message on its way to the server.
 #[derive(Debug)]
-struct Flight {
-    demand: u32,
-    window_ack: u32,
+enum Flight {
+    Call(Report),
+    Demand(Report),
 }
 
 #[derive(Debug)]
@@ -95,17 +98,21 @@ enum News {
 #[derive(Debug)]
 struct Client {
     id: SessionId,
-    controller: crate::client::Credit,
-    held: u32,
-    outstanding: u32,
+    outbox: Outbox<()>,
+    /// Requests sent so far.
+    sent: u64,
     honest: bool,
-    /// Knows nothing of credits.
-    guest: bool,
     to_server: VecDeque<Flight>,
     in_server: VecDeque<(Instant, bool)>,
     to_client: Vec<News>,
     /// The newest window that the server told.
     window_now: u32,
+}
+
+impl Client {
+    fn expects_something(&self) -> bool {
+        !(self.to_server.is_empty() && self.in_server.is_empty() && self.to_client.is_empty())
+    }
 }
 
 /// How often a history came to the interesting places.
@@ -163,15 +170,12 @@ impl Model {
         match op {
             Op::Connect { tenant, weight } => self.connect(tenant, weight),
             Op::Cut(client) => self.cut(client as usize % SESSIONS),
-            Op::Submit(client) => {
-                self.with(client, |client| client.held = (client.held + 1).min(1 << 20));
-                self.send(client as usize % SESSIONS);
-            }
+            Op::Submit(client) => self.submit(client as usize % SESSIONS),
             Op::TellDemand(client) => self.tell_demand(client as usize % SESSIONS),
             Op::Cheat(client) => self.with(client, |client| {
                 client.honest = false;
-                client.outstanding += 1;
-                client.to_server.push_back(Flight { demand: u32::MAX, window_ack: u32::MAX / 3 });
+                let lie = Report { demand: u32::MAX, window_ack: u32::MAX / 3 };
+                client.to_server.push_back(Flight::Call(lie));
             }),
             Op::DeliverRequest(client) => self.arrive(client as usize % SESSIONS),
             Op::Finish(client, how) => self.finish(client as usize % SESSIONS, how),
@@ -203,27 +207,61 @@ impl Model {
     }
 
     /// Lets all messages arrive and all requests be served while there is no queue, and checks that
-    /// every client that holds requests back gets to send them.
+    /// every client that holds requests back gets to send some.
     ///
     /// # Panics
     ///
     /// If somebody starves.
     pub fn settle(&mut self) {
+        let holding = |client: &Client| client.outbox.pending() > 0 && client.honest;
+        let mut waiting: Vec<(usize, u64)> = (0..SESSIONS)
+            .filter_map(|slot| {
+                Some((slot, self.clients[slot].as_ref().filter(|c| holding(c))?.sent))
+            })
+            .collect();
         for _ in 0..100_000 {
-            if self.clients.iter().flatten().all(|client| client.held == 0 || !client.honest) {
+            waiting.retain(|(slot, sent)| {
+                self.clients[*slot].as_ref().is_some_and(|client| client.sent == *sent)
+            });
+            if waiting.is_empty() {
                 return;
             }
             self.now = self.now + Duration::from_micros(100);
             self.server.on_signal(self.now, Signal::QueueDelay(Duration::ZERO));
             self.server.handle_timeout(self.now);
-            for client in 0..SESSIONS as u8 {
-                self.apply(Op::DeliverRequest(client));
-                self.apply(Op::Finish(client, 0));
-                self.apply(Op::DeliverReply(client, 0));
-                self.send(client as usize);
-            }
+            (0..SESSIONS).for_each(|slot| self.turn(slot));
+            // Whose requests have expired wants to send all the same.
+            waiting.iter().for_each(|(slot, _)| self.submit(*slot));
         }
         panic!("a client with demand never got a credit: {:?}", self.clients);
+    }
+
+    /// Lets all messages arrive, and checks that the server knows who waits for credits.
+    ///
+    /// # Panics
+    ///
+    /// If it takes somebody who does for one who does not.
+    pub fn deliver_all(&mut self) {
+        (0..SESSIONS).for_each(|slot| self.send(slot));
+        let busy = |client: &Option<Client>| client.as_ref().is_some_and(Client::expects_something);
+        while let Some(slot) = self.clients.iter().position(busy) {
+            self.turn(slot);
+        }
+        for client in self.clients.iter().flatten().filter(|client| client.honest) {
+            let waits = client.outbox.pending() > 0;
+            assert!(
+                !waits || self.server.demand(client.id) > 0,
+                "is not known to wait: {client:?}"
+            );
+        }
+    }
+
+    /// Moves one thing on in each place between a client and the server.
+    fn turn(&mut self, slot: usize) {
+        self.apply(Op::DeliverRequest(slot as u8));
+        self.apply(Op::Finish(slot as u8, 0));
+        self.apply(Op::DeliverReply(slot as u8, 0));
+        self.send(slot);
     }
 
     fn with(&mut self, client: u8, change: impl FnOnce(&mut Client)) {
@@ -243,13 +281,14 @@ impl Model {
             speaks_credits: !guest,
         };
         self.server.on_session(self.now, id, SessionEvent::Opened(identity));
+        let controller: Box<dyn ClientController> =
+            if guest { Box::new(Open) } else { Box::new(Credit::default()) };
+        let init = Init::new(self.now, 0);
         self.clients[slot] = Some(Client {
             id,
-            controller: crate::client::Credit::default(),
-            held: 0,
-            outstanding: 0,
+            outbox: Outbox::new(controller, &client::Config::default(), init),
+            sent: 0,
             honest: true,
-            guest,
             to_server: VecDeque::new(),
             in_server: VecDeque::new(),
             to_client: Vec::new(),
@@ -263,36 +302,45 @@ impl Model {
         }
     }
 
-    fn send(&mut self, client: usize) {
-        let Some(client) = &mut self.clients[client] else { return };
-        while client.held > 0 {
-            let demand = Demand::new(client.outstanding);
-            if !client.guest && client.controller.on_demand(self.now, &demand) != Departure::Now {
-                return;
-            }
-            client.held -= 1;
-            client.outstanding += 1;
-            let (demand, window_ack) = (client.held, client.controller.window_ack());
-            client.to_server.push_back(Flight { demand, window_ack });
+    fn submit(&mut self, slot: usize) {
+        if let Some(client) = &mut self.clients[slot] {
+            let demand = Demand::new(0);
+            let request = client::Request { item: (), demand, deadline: Instant::NEVER };
+            client.outbox.submit(self.now, request);
+            self.send(slot);
         }
     }
 
-    fn tell_demand(&mut self, client: usize) {
-        let Some(client) = &self.clients[client] else { return };
-        // Messages of one connection keep their order, so nothing may be on its way before this.
-        if client.to_server.is_empty() {
-            let (demand, window_ack) = (client.held, client.controller.window_ack());
-            let event = SessionEvent::Demand { demand, window_ack };
-            self.server.on_session(self.now, client.id, event);
+    fn send(&mut self, slot: usize) {
+        let Some(client) = &mut self.clients[slot] else { return };
+        while let Some(departed) = client.outbox.poll_send(self.now) {
+            client.sent += 1;
+            client.to_server.push_back(Flight::Call(departed.report));
         }
+        client.to_server.extend(client.outbox.poll_report().map(Flight::Demand));
+        while client.outbox.poll_dropped().is_some() {}
+    }
+
+    /// Tells the server what it may know already.
+    fn tell_demand(&mut self, slot: usize) {
+        let Some(client) = &mut self.clients[slot] else { return };
+        let report = client.outbox.report();
+        client.to_server.push_back(Flight::Demand(report));
     }
 
     fn arrive(&mut self, client: usize) {
         let Some(client) = &mut self.clients[client] else { return };
-        let Some(flight) = client.to_server.pop_front() else { return };
+        let report = match client.to_server.pop_front() {
+            Some(Flight::Call(report)) => report,
+            Some(Flight::Demand(Report { demand, window_ack })) => {
+                let event = SessionEvent::Demand { demand, window_ack };
+                return self.server.on_session(self.now, client.id, event);
+            }
+            None => return,
+        };
         let mut arrival = Arrival::new(client.id);
-        arrival.demand = flight.demand;
-        arrival.window_ack = flight.window_ack;
+        arrival.demand = report.demand;
+        arrival.window_ack = report.window_ack;
         let verdict = self.server.on_arrival(self.now, &arrival);
         let exceeded = matches!(
             verdict,
@@ -355,11 +403,10 @@ impl Model {
         // Whole messages may overtake each other: stricter than TCP.
         match client.to_client.remove(which as usize % client.to_client.len()) {
             News::Reply(feedback) => {
-                client.outstanding -= 1;
                 let response = Response::new(Duration::ZERO, feedback);
-                client.controller.on_response(self.now, &response);
+                client.outbox.on_response(self.now, &response);
             }
-            News::Push(feedback) => client.controller.on_push(self.now, feedback),
+            News::Push(feedback) => client.outbox.on_push(self.now, feedback),
         }
         if self.rng.chance(0.9) {
             self.send(slot);

@@ -294,8 +294,8 @@ impl Party {
             self.sent += 1;
             self.to_server.push_back(Flight {
                 left: now,
-                demand: departed.demand,
-                window_ack: departed.window_ack,
+                demand: departed.report.demand,
+                window_ack: departed.report.window_ack,
                 ..departed.item
             });
         }

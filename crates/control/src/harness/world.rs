@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::client::{self, Outbox, Request};
+use crate::client::{self, Outbox, Report, Request};
 use crate::controller::{
     Algorithm, Arrival, Completion, Demand, Dequeue, Feedback, Init, Outcome, Response,
     ServerController, SessionEvent, SessionId, Signal, Verdict,
@@ -43,6 +43,8 @@ pub struct Tally {
     pub dropped: u64,
     /// Explicit messages from the server.
     pub pushes: u64,
+    /// Messages from clients that carried no request.
+    pub reports: u64,
     /// Latencies of served requests.
     pub latencies: Vec<Duration>,
     /// Requests served within the SLO, by the band of their priority.
@@ -71,13 +73,13 @@ struct Sent {
     client: usize,
     call: Call,
     left: Instant,
-    demand: u32,
-    window_ack: u32,
+    report: Report,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
     AtServer(Sent),
+    Told { client: usize, report: Report },
     AtClient { sent: Sent, served: bool, feedback: Feedback },
     Push { client: usize, feedback: Feedback },
     Done { sent: Sent, arrived: Instant },
@@ -249,6 +251,12 @@ impl World {
     fn handle(&mut self, event: Event) {
         match event {
             Event::AtServer(sent) => self.arrive(sent),
+            Event::Told { client, report: Report { demand, window_ack } } => {
+                if self.clients[client].is_some() {
+                    let event = SessionEvent::Demand { demand, window_ack };
+                    self.server.on_session(self.now, session(client), event);
+                }
+            }
             Event::Done { sent, arrived } => {
                 self.idle_cores += 1;
                 self.start_next();
@@ -285,8 +293,8 @@ impl World {
             return;
         }
         let mut arrival = Arrival::new(session(sent.client));
-        arrival.demand = sent.demand;
-        arrival.window_ack = sent.window_ack;
+        arrival.demand = sent.report.demand;
+        arrival.window_ack = sent.report.window_ack;
         (arrival.id, arrival.priority) = (sent.call.id, sent.call.priority);
         arrival.queue_delay = self.queue_delay();
         let predicted = self.predictor.wait(self.run_queue.len(), self.queue_delay());
@@ -346,18 +354,17 @@ impl World {
         let Some(outbox) = &mut self.clients[client] else { return };
         let mut leaving = Vec::new();
         while let Some(departed) = outbox.poll_send(now) {
-            leaving.push(Sent {
-                client,
-                call: departed.item,
-                left: now,
-                demand: departed.demand,
-                window_ack: departed.window_ack,
-            });
+            leaving.push(Sent { client, call: departed.item, left: now, report: departed.report });
         }
+        let report = outbox.poll_report();
         while outbox.poll_dropped().is_some() {
             self.tally.dropped += 1;
         }
         leaving.into_iter().for_each(|sent| self.schedule(latency, Event::AtServer(sent)));
+        if let Some(report) = report {
+            self.tally.reports += 1;
+            self.schedule(latency, Event::Told { client, report });
+        }
     }
 
     fn signal(&mut self) {

@@ -260,20 +260,6 @@ impl Rates {
         self.steps[after - 1].1
     }
 
-    /// How many requests are due on average in `[from, until)` since the start.
-    ///
-    /// A process that adds to the schedule has [`mean_factor`](super::Process::mean_factor) times
-    /// as many.
-    pub fn expected(&self, from: Duration, until: Duration) -> f64 {
-        let mut sum = 0.0;
-        for (index, &(begin, rate)) in self.steps.iter().enumerate() {
-            let end = self.begin(index + 1).unwrap_or(Duration::MAX);
-            let inside = end.min(until).saturating_sub(begin.max(from));
-            sum += inside.as_secs_f64() * rate;
-        }
-        sum
-    }
-
     /// When the rate changes, since the start: the shifts after which one asks for stability.
     pub fn shifts(&self) -> impl Iterator<Item = Duration> + '_ {
         self.steps.iter().skip(1).map(|&(begin, _)| begin)
@@ -315,8 +301,6 @@ mod tests {
         assert_eq!(rates.at(second(100)), 425e3);
         assert_eq!(rates.peak(), 1190e3);
         assert_eq!(rates.shifts().collect::<Vec<_>>(), [2, 4, 6, 8].map(second));
-        assert_eq!(rates.expected(second(1), second(5)), 425e3 + 1530e3 + 1190e3);
-        assert_eq!(rates.expected(second(9), second(11)), 850e3);
         assert_eq!(rates.share(2).at(second(4)), 595e3);
     }
 

@@ -9,7 +9,8 @@ use super::popularity::{Keys, Popularity};
 use crate::spec::{Fields, SpecError, in_range, out_of_range, serde_as_text};
 
 const SIZE_RANGE: &str = "0 to 1073741824 bytes";
-/// Far above what a request should carry, far below what would exhaust a machine by mistake.
+/// Far above what a request should carry. It is no promise that a server takes as much: whoever
+/// sends the values compares them with what that allows.
 const MAX_SIZE: u32 = 1 << 30;
 const SHARE_RANGE: &str = "0 to 1";
 const MIX_FORMS: &str = "usr, or GETS/KEYS/VALUES such as 0.998/uniform:100000/const:5";

@@ -4,7 +4,10 @@
 //! [`Summary`] is what a report, a plot or a claim reads. What counts is decided here, once:
 //!
 //! * A request counts when its *scheduled* time lies in the [`Window`], whenever it ends. What was
-//!   scheduled during the warm-up leaves no trace; what was scheduled near the end is waited for.
+//!   scheduled near the end is waited for.
+//! * Throughput alone counts by the time of *completion*, as [`Series`](crate::Series) does,
+//!   whenever the request was due: a backlog from the warm-up is served in the window and costs the
+//!   server what any other request costs, and one that outlasts the window is not served in it.
 //! * Latency is `finished - scheduled`, for successes. It contains the lateness of the generator,
 //!   the wait for a credit, both ways through the network, and all queues of the server
 //!   (Breakwater, OSDI '20, section 5.1: "all delays faced by a request from the moment it is
@@ -76,8 +79,13 @@ impl Recorder {
     ) {
         let classes = self.tallies.len();
         assert!(class < classes, "class {class} of {classes} (counted from 0)");
-        if self.config.window.contains(scheduled) {
-            self.tallies[class].record(finished.since(scheduled), outcome, self.config.slo);
+        let RecorderConfig { window, slo, .. } = self.config;
+        let tally = &mut self.tallies[class];
+        if window.contains(scheduled) {
+            tally.record(finished.since(scheduled), outcome, slo);
+        }
+        if outcome == Outcome::Success && window.contains(finished) {
+            tally.completed += 1;
         }
     }
 
@@ -121,14 +129,5 @@ impl Recorder {
     /// The configuration.
     pub fn config(&self) -> &RecorderConfig {
         &self.config
-    }
-
-    /// Latencies of the successes of one class.
-    ///
-    /// # Panics
-    ///
-    /// If there is no such class.
-    pub fn latencies(&self, class: usize) -> &Latencies {
-        &self.tallies[class].latency
     }
 }

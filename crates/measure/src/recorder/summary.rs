@@ -25,7 +25,9 @@ pub struct Figures {
     pub offered: f64,
     /// Successes per second with a latency of at most the SLO.
     pub goodput: f64,
-    /// Successes per second, whatever their latency.
+    /// Successes per second that completed in the window, whenever they were due and whatever their
+    /// latency: what the server served in that time. Under a backlog it is not the part of the
+    /// offered requests that succeeded.
     pub throughput: f64,
     /// Mean latency of successes, exact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -45,11 +47,19 @@ pub struct Figures {
     /// Longest latency of a success, exact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_us: Option<f64>,
+    /// Unanswered requests over these and the successes; 0 to 1. A quantile q of the latency is
+    /// [only a lower bound](crate::latency::is_lower_bound) where this exceeds 1 - q.
+    #[serde(default)]
+    pub latency_censored: f64,
     /// Requests that were never sent, over offered requests; 0 to 1.
     pub client_drop_rate: f64,
     /// Refusals by the server over the requests that reached it (offered less client drops); 0 to
     /// 1. Requests that were cancelled, failed or were not answered reached it too.
     pub server_drop_rate: f64,
+    /// Requests that were sent and had neither result nor refusal (not answered, failed or
+    /// cancelled), over offered requests; 0 to 1.
+    #[serde(default)]
+    pub lost_rate: f64,
     /// Offered requests, counted.
     pub offered_count: u64,
     /// Requests that were sent and never answered, counted.
@@ -74,7 +84,7 @@ pub struct Figures {
 
 impl Figures {
     /// The names that [`metric`](Self::metric) knows.
-    pub const METRICS: [&str; 17] = [
+    pub const METRICS: [&str; 19] = [
         "offered",
         "goodput",
         "throughput",
@@ -86,6 +96,8 @@ impl Figures {
         "max_us",
         "client_drop_rate",
         "server_drop_rate",
+        "latency_censored",
+        "lost_rate",
         "offered_count",
         "unanswered",
         "failed",
@@ -109,6 +121,8 @@ impl Figures {
             "max_us" => self.max_us,
             "client_drop_rate" => Some(self.client_drop_rate),
             "server_drop_rate" => Some(self.server_drop_rate),
+            "latency_censored" => Some(self.latency_censored),
+            "lost_rate" => Some(self.lost_rate),
             "offered_count" => Some(self.offered_count as f64),
             "unanswered" => Some(self.unanswered as f64),
             "failed" => Some(self.failed as f64),
@@ -156,13 +170,6 @@ pub struct Summary {
     pub total: Figures,
     /// Each class apart, in the order of the configuration.
     pub classes: Vec<ClassSummary>,
-}
-
-impl Summary {
-    /// The numbers of the class with this name.
-    pub fn class(&self, name: &str) -> Option<&Figures> {
-        self.classes.iter().find(|class| class.name == name).map(|class| &class.figures)
-    }
 }
 
 impl fmt::Display for Summary {
@@ -219,15 +226,17 @@ fn figures(tally: &Tally, window_seconds: f64) -> Figures {
     Figures {
         offered: rate(tally.offered),
         goodput: rate(tally.good),
-        throughput: rate(tally.successes()),
+        throughput: rate(tally.completed),
         mean_us: tally.latency.mean_us(),
         p50_us: tally.latency.quantile_us(0.5),
         p90_us: tally.latency.quantile_us(0.9),
         p99_us: tally.latency.quantile_us(0.99),
         p999_us: tally.latency.quantile_us(0.999),
         max_us: tally.latency.max().map(micros),
+        latency_censored: share(tally.unanswered, tally.unanswered + tally.successes()),
         client_drop_rate: share(dropped, tally.offered),
         server_drop_rate: share(tally.rejected, tally.offered - dropped),
+        lost_rate: share(tally.lost(), tally.offered),
         offered_count: tally.offered,
         unanswered: tally.unanswered,
         failed: tally.failed,

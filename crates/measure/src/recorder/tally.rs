@@ -8,6 +8,9 @@ use crate::outcome::{DropReason, Outcome};
 /// Everything counted inside the window.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
+    /// Successes that completed in the window, whenever they were due. All else is of requests that
+    /// were due in it.
+    pub(super) completed: u64,
     pub(super) offered: u64,
     /// Successes within the SLO.
     pub(super) good: u64,
@@ -43,6 +46,7 @@ impl Tally {
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
+        self.completed += other.completed;
         self.offered += other.offered;
         self.good += other.good;
         self.rejected += other.rejected;
@@ -62,5 +66,10 @@ impl Tally {
 
     pub(super) fn dropped_at_client(&self) -> u64 {
         self.dropped.iter().sum()
+    }
+
+    /// Sent, and without a result or a refusal.
+    pub(super) fn lost(&self) -> u64 {
+        self.unanswered + self.failed + self.cancelled
     }
 }

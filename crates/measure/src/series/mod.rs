@@ -21,7 +21,7 @@ use crate::duration::Text;
 use crate::latency::LONGEST;
 use crate::outcome::Outcome;
 
-pub use stability::Stability;
+pub use stability::{Settled, Stability};
 
 /// Bins that a series may have: half an hour of 20 ms; each takes some kilobytes once it is used.
 pub const MAX_BINS: u64 = 100_000;
@@ -34,7 +34,8 @@ const DIGITS: u8 = 2;
 pub struct SeriesConfig {
     /// Begin of the first bin: usually that of the run.
     pub start: Instant,
-    /// End of the run; the last bin ends here or after it. After `start`.
+    /// End of the run. After `start`. What is left of it behind the last whole bin is not told:
+    /// the rates of a moment are noise.
     pub end: Instant,
     /// Width of a bin, by default 20 ms. At least so wide that at most 100,000 bins suffice, and
     /// wide enough for some thousand completions, or chance alone moves goodput by a tenth.
@@ -132,7 +133,7 @@ impl Series {
         }
         let bins = match nanos(config.bin) {
             0 => u64::MAX,
-            bin => nanos(run).div_ceil(bin),
+            bin => nanos(run) / bin,
         };
         if bins > MAX_BINS {
             let (bin, run) = (Text(config.bin), Text(run));
@@ -144,7 +145,7 @@ impl Series {
     /// Records how an offered request ended; the arguments are those of
     /// [`Recorder::record`](crate::Recorder::record).
     ///
-    /// What lies before the start or after the last bin is not counted.
+    /// What lies before the start or after the last whole bin is not counted.
     pub fn record(&mut self, scheduled: Instant, finished: Instant, outcome: Outcome) {
         if let Some(cell) = self.cell(scheduled) {
             cell.offered += 1;
@@ -167,7 +168,7 @@ impl Series {
         }
     }
 
-    /// The bins in order of time; the last may reach beyond the end of the run.
+    /// The bins in order of time.
     pub fn bins(&self) -> impl Iterator<Item = Bin> + '_ {
         let width = self.config.bin.as_secs_f64();
         self.cells.iter().enumerate().map(move |(index, cell)| Bin {
@@ -183,8 +184,8 @@ impl Series {
     }
 
     /// How long after `shift` the run became stable as [`Stability::default`] has it, judged up to
-    /// the end of the run. `None` when it never did.
-    pub fn stable_after(&self, shift: Instant) -> Option<Duration> {
+    /// the end of the run.
+    pub fn stable_after(&self, shift: Instant) -> Settled {
         self.stable_between(shift, self.config.end, &Stability::default())
     }
 
@@ -193,20 +194,22 @@ impl Series {
     ///
     /// Only bins that lie wholly between the two count, so that a shift inside a bin is judged from
     /// the next bin on.
-    pub fn stable_between(
-        &self,
-        shift: Instant,
-        until: Instant,
-        rule: &Stability,
-    ) -> Option<Duration> {
+    pub fn stable_between(&self, shift: Instant, until: Instant, rule: &Stability) -> Settled {
+        let bin = self.config.bin;
         let whole = |index: &usize| {
             let begin = self.begin(*index);
-            begin >= shift && begin + self.config.bin <= until.min(self.config.end)
+            begin >= shift && begin + bin <= until
         };
         let indices: Vec<usize> = (0..self.cells.len()).filter(whole).collect();
         let cells: Vec<&Cell> = indices.iter().map(|&index| &self.cells[index]).collect();
-        let first = rule.first_stable(&cells, self.config.bin)?;
-        Some(self.begin(indices[first]).since(shift))
+        let needed = rule.bins(bin);
+        if cells.len() < needed {
+            return Settled::TooShort;
+        }
+        match rule.first_stable(&cells, needed) {
+            Some(first) => Settled::After(self.begin(indices[first]).since(shift)),
+            None => Settled::Never,
+        }
     }
 
     /// The configuration.
@@ -302,14 +305,14 @@ mod tests {
         series.record(at(122), at(161), drop);
         series.record(at(122), at(162), Outcome::Unanswered);
         let bins: Vec<Bin> = series.bins().collect();
-        assert_eq!(bins.len(), 5);
+        assert_eq!(bins.len(), 4, "90 ms are four whole bins");
         let column = |f: fn(&Bin) -> f64| bins.iter().map(f).collect::<Vec<_>>();
-        assert_eq!(column(|bin| bin.offered), [100.0, 200.0, 0.0, 0.0, 0.0]);
-        assert_eq!(column(|bin| bin.goodput), [50.0, 0.0, 0.0, 0.0, 0.0]);
-        assert_eq!(column(|bin| bin.throughput), [50.0, 0.0, 50.0, 0.0, 0.0]);
-        assert_eq!(column(|bin| bin.server_drops), [0.0, 100.0, 0.0, 0.0, 0.0]);
-        assert_eq!(column(|bin| bin.client_drops), [0.0, 0.0, 0.0, 50.0, 0.0]);
-        assert_eq!(column(|bin| bin.begin_seconds), [0.0, 0.02, 0.04, 0.06, 0.08]);
+        assert_eq!(column(|bin| bin.offered), [100.0, 200.0, 0.0, 0.0]);
+        assert_eq!(column(|bin| bin.goodput), [50.0, 0.0, 0.0, 0.0]);
+        assert_eq!(column(|bin| bin.throughput), [50.0, 0.0, 50.0, 0.0]);
+        assert_eq!(column(|bin| bin.server_drops), [0.0, 100.0, 0.0, 0.0]);
+        assert_eq!(column(|bin| bin.client_drops), [0.0, 0.0, 0.0, 50.0]);
+        assert_eq!(column(|bin| bin.begin_seconds), [0.0, 0.02, 0.04, 0.06]);
         assert_eq!(bins[1].reject_mean_us, Some(3_000.0));
         assert_eq!(bins[1].p99_us, None);
         let p99 = bins[2].p99_us.unwrap();
@@ -320,6 +323,7 @@ mod tests {
     fn what_lies_outside_is_not_counted() {
         let mut series = series();
         series.record(at(99), at(99), Outcome::Success);
+        series.record(at(180), at(189), Outcome::Success);
         series.record(at(200), at(300), Outcome::Success);
         assert!(series.bins().all(|bin| bin.offered == 0.0 && bin.throughput == 0.0));
         series.record(at(99), at(100), Outcome::Success);

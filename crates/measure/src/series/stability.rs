@@ -1,10 +1,21 @@
-//! When a service has settled after a shift of its load.
+//! How a service settles after a shift of its load.
 
 use std::time::Duration;
 
 use seawall_control::time::nanos;
 
 use super::Cell;
+
+/// How a service took a shift.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// It was stable from so long after the shift on.
+    After(Duration),
+    /// It never was.
+    Never,
+    /// The end came before anything could be stable: there are fewer bins than have to hold.
+    TooShort,
+}
 
 /// What it means to be stable after a shift: from some time on, every bin for the length of `hold`
 /// has a goodput of at least `goodput_share` of the final mean, and a 99th percentile within the
@@ -53,10 +64,14 @@ impl Stability {
         Self { sample: 1, ..self }
     }
 
-    /// The index of the first cell from which on the rule holds; `cells` reach from the shift to
-    /// the end and are `bin` wide.
-    pub(super) fn first_stable(&self, cells: &[&Cell], bin: Duration) -> Option<usize> {
-        let needed = nanos(self.hold).div_ceil(nanos(bin)).max(1) as usize;
+    /// How many bins of this width must hold.
+    pub(super) fn bins(&self, bin: Duration) -> usize {
+        nanos(self.hold).div_ceil(nanos(bin)).max(1) as usize
+    }
+
+    /// The index of the first cell from which on the rule holds, for as many as `needed`; `cells`
+    /// reach from the shift to the end.
+    pub(super) fn first_stable(&self, cells: &[&Cell], needed: usize) -> Option<usize> {
         let mean = self.final_mean(cells)?;
         let together = ((self.sample as f64 / mean).ceil() as usize).clamp(1, needed);
         let least = self.goodput_share * mean * together as f64;
@@ -118,12 +133,12 @@ mod tests {
         series
     }
 
-    fn stable_after(series: &Series, shift: Instant) -> Option<Duration> {
+    fn stable_after(series: &Series, shift: Instant) -> Settled {
         series.stable_between(shift, at(2_000), &Stability::default().bin_by_bin())
     }
 
-    fn ms(ms: u64) -> Option<Duration> {
-        Some(Duration::from_millis(ms))
+    fn ms(ms: u64) -> Settled {
+        Settled::After(Duration::from_millis(ms))
     }
 
     #[test]
@@ -165,19 +180,26 @@ mod tests {
     #[test]
     fn never_stable() {
         let oscillating = series(|n| if n % 20 < 10 { (100, 0) } else { (10, 0) });
-        assert_eq!(stable_after(&oscillating, at(0)), None);
+        assert_eq!(stable_after(&oscillating, at(0)), Settled::Never);
         let dead = series(|n| if n < 50 { (100, 0) } else { (0, 0) });
-        assert_eq!(stable_after(&dead, at(1_000)), None);
+        assert_eq!(stable_after(&dead, at(1_000)), Settled::Never);
         let late = series(|_| (50, 50));
-        assert_eq!(stable_after(&late, at(0)), None);
+        assert_eq!(stable_after(&late, at(0)), Settled::Never);
     }
 
     #[test]
-    fn too_little_time_for_the_hold_is_not_stable() {
-        let series = series(|_| (100, 0));
-        assert_eq!(stable_after(&series, at(1_500)), ms(0));
-        assert_eq!(stable_after(&series, at(1_520)), None);
-        assert_eq!(stable_after(&series, at(5_000)), None);
+    fn too_little_time_for_the_hold_is_no_judgement() {
+        let good = series(|_| (100, 0));
+        assert_eq!(stable_after(&good, at(1_500)), ms(0));
+        let dead = series(|_| (0, 0));
+        assert_eq!(stable_after(&dead, at(1_500)), Settled::Never);
+        for series in [good, dead] {
+            // 500 ms, of which only 480 are whole bins.
+            let rule = Stability::default();
+            assert_eq!(series.stable_between(at(990), at(1_490), &rule), Settled::TooShort);
+            assert_eq!(stable_after(&series, at(1_520)), Settled::TooShort);
+            assert_eq!(stable_after(&series, at(5_000)), Settled::TooShort);
+        }
     }
 
     #[test]
@@ -204,11 +226,12 @@ mod tests {
             _ if n % 4 == 0 => (80, 2),
             _ => (107, 0),
         });
-        assert_eq!(stable_after(&noisy, at(0)), None);
+        assert_eq!(stable_after(&noisy, at(0)), Settled::Never);
         // Twenty bins hold 2,000; the first group without a collapsed bin too many begins at 320
         // ms.
-        let settled = noisy.stable_after(at(0)).unwrap();
-        assert!((ms(300)..=ms(400)).contains(&Some(settled)), "{settled:?}");
+        let settled = noisy.stable_after(at(0));
+        let Settled::After(after) = settled else { panic!("{settled:?}") };
+        assert!((300..=400).contains(&after.as_millis()), "{after:?}");
         let dead = series(|n| if n == 50 { (0, 0) } else { (110, 0) });
         assert_eq!(dead.stable_after(at(600)), ms(420));
     }

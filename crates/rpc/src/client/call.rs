@@ -6,12 +6,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use seawall_control::Instant;
 use seawall_control::controller::DropReason;
 use seawall_control::request::{Priority, Rejected};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
 use super::session::Session;
+use crate::clock;
 
 /// What is asked of the server.
 #[derive(Clone, Debug)]
@@ -79,9 +81,9 @@ pub enum CallError {
     /// The server refused it, without effect: another replica may take it at once.
     #[error(transparent)]
     Rejected(#[from] Rejected),
-    /// It was never sent.
-    #[error("the request was not sent: {}", reason(*.0))]
-    NotSent(DropReason),
+    /// It was never sent, and so had no effect: another session may take it at once.
+    #[error("the request was not sent: {0}")]
+    NotSent(#[from] Unsent),
     /// The server gave it up, because the caller did or because its deadline had passed.
     #[error("the request was cancelled")]
     Cancelled,
@@ -93,12 +95,25 @@ pub enum CallError {
         /// In words.
         message: String,
     },
-    /// The deadline passed without a reply; whether the request had an effect is unknown.
+    /// It was sent, and the deadline passed without a reply; whether it had an effect is unknown.
     #[error("no reply before the deadline")]
     DeadlineExceeded,
-    /// The connection ended without a reply; whether the request had an effect is unknown.
+    /// It was sent, and the connection ended without a reply; whether it had an effect is unknown.
     #[error("the connection was lost: {0}")]
     ConnectionLost(String),
+}
+
+/// Why a request was not sent.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Unsent {
+    /// It waited for leave to be sent, and was given up.
+    #[error("{}", reason(*.0))]
+    Dropped(DropReason),
+    /// There is no session to send it on: none could be opened, or it ended while the request
+    /// waited, or the server asked to leave.
+    #[error("{0}")]
+    Disconnected(String),
     /// The payload is larger than the server reads.
     #[error("a payload of {len} bytes; the server reads up to {max}")]
     TooLarge {
@@ -109,9 +124,15 @@ pub enum CallError {
     },
 }
 
+impl Unsent {
+    pub(super) fn disconnected(why: impl Into<String>) -> CallError {
+        Self::Disconnected(why.into()).into()
+    }
+}
+
 fn reason(reason: DropReason) -> &'static str {
     match reason {
-        DropReason::Expired => "no credit came in time",
+        DropReason::Expired => "it could not leave in time",
         DropReason::QueueFull => "too many wait for credits",
         _ => "the server would refuse it",
     }
@@ -132,6 +153,23 @@ impl CallFuture {
     pub(super) fn new(session: Session, id: u64, result: oneshot::Receiver<CallResult>) -> Self {
         Self { session, id: Some(id), result }
     }
+
+    /// Waits for the result, but no longer than until `deadline`.
+    pub(super) async fn until(mut self, deadline: Instant) -> CallResult {
+        if deadline == Instant::NEVER {
+            return self.await;
+        }
+        match tokio::time::timeout_at(clock::to_tokio(deadline), &mut self).await {
+            Ok(result) => result,
+            Err(_) if self.cancel() => Err(Unsent::Dropped(DropReason::Expired).into()),
+            Err(_) => Err(CallError::DeadlineExceeded),
+        }
+    }
+
+    /// Gives the call up; true if it was not sent, and never will be.
+    fn cancel(&mut self) -> bool {
+        self.id.take().is_some_and(|id| self.session.cancel(id))
+    }
 }
 
 impl Future for CallFuture {
@@ -140,16 +178,13 @@ impl Future for CallFuture {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CallResult> {
         let result = std::task::ready!(Pin::new(&mut self.result).poll(cx));
         self.id = None;
-        Poll::Ready(result.unwrap_or_else(|_| {
-            Err(CallError::ConnectionLost("the session's runtime has ended".into()))
-        }))
+        // Only a cancelled call goes without a result.
+        Poll::Ready(result.unwrap_or(Err(CallError::Cancelled)))
     }
 }
 
 impl Drop for CallFuture {
     fn drop(&mut self) {
-        if let Some(id) = self.id {
-            self.session.cancel(id);
-        }
+        self.cancel();
     }
 }

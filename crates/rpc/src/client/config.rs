@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_control::admission;
+use seawall_control::client::Unknown;
 use seawall_control::config::ConfigError;
-use seawall_control::controller::Algorithm;
+use seawall_control::controller::{ClientController, Init};
 use seawall_control::wire;
 use thiserror::Error;
 
@@ -46,13 +47,19 @@ impl Default for ClientConfig {
 }
 
 impl ClientConfig {
-    /// The algorithm that the server named, with this client's parameters.
-    pub(super) fn algorithm(
+    /// The client half of the algorithm that the server named, with this client's parameters.
+    pub(super) fn controller(
         &self,
         settings: &wire::Settings,
-    ) -> Result<Arc<dyn Algorithm>, ConfigError> {
+        init: Init,
+    ) -> Result<Box<dyn ClientController>, ConfigError> {
         let algorithm = settings.algorithm.clone();
-        admission::Config { algorithm, ..self.admission.clone() }.build()
+        if !admission::NAMES.contains(&&*algorithm) {
+            self.admission.client.validate()?;
+            tracing::debug!(algorithm, "the server's algorithm is not known");
+            return Ok(Box::new(Unknown::default()));
+        }
+        Ok(admission::Config { algorithm, ..self.admission.clone() }.build()?.client(init))
     }
 }
 
@@ -77,7 +84,7 @@ pub enum ConnectError {
     /// The server does not speak the protocol.
     #[error("the server does not speak Seawall's protocol: {0}")]
     Protocol(#[from] wire::DecodeError),
-    /// The server's algorithm, or the parameters given for it, cannot be used.
+    /// The parameters of the algorithms cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// Certificates or keys cannot be used.
@@ -85,5 +92,5 @@ pub enum ConnectError {
     Tls(#[from] TlsError),
     /// None of the replicas could be connected to.
     #[error("no replica can be reached; the last said: {0}")]
-    NoReplica(Box<ConnectError>),
+    NoReplica(Arc<ConnectError>),
 }

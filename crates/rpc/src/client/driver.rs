@@ -5,11 +5,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use seawall_control::Instant;
-use seawall_control::wire::{self, DecodeError, HEADER_LEN, RequestOp, ResponseOp};
+use seawall_control::wire::{self, HEADER_LEN, RequestOp, ResponseOp};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
@@ -24,6 +25,9 @@ const READ_BYTES: usize = 64 << 10;
 
 /// Reads that one turn takes before requests get theirs.
 const READS_PER_TURN: usize = 4;
+
+/// How long a server may take to close the connection after a goodbye.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Largest body that a server may send. A reply beyond it ends the connection.
 const BODY_MAX: u32 = 1 << 30;
@@ -104,7 +108,9 @@ async fn read_up_to(
 }
 
 /// Drives a session until it ends, and tells all its calls.
-pub(super) async fn drive(stream: Stream, shared: Arc<Shared>) {
+pub(super) fn drive(stream: Stream, shared: Arc<Shared>) -> impl Future<Output = ()> {
+    // Not left to the first poll, which never comes if the runtime ends before it.
+    let ending = Ending { shared, reason: "its driver was stopped".into() };
     let mut driver = Driver {
         stream,
         reader: FrameReader::default(),
@@ -112,12 +118,37 @@ pub(super) async fn drive(stream: Stream, shared: Arc<Shared>) {
         timer: None,
         goaway: None,
     };
-    let reason = poll_fn(|cx| driver.poll(&shared, cx)).await;
-    let reason = driver.goaway.unwrap_or(reason);
-    tracing::debug!(peer = %shared.peer, reason, "session ended");
-    let mut results = Results::new();
-    shared.state.lock().close(&reason, &mut results);
-    finish(results);
+    async move {
+        let ended = poll_fn(|cx| driver.poll(&ending.shared, cx)).await;
+        let said_goodbye = ended.is_ok() && driver.goaway.is_none();
+        let reason = ended.err().unwrap_or_else(|| "it was closed".into());
+        ending.end(driver.goaway.take().unwrap_or(reason));
+        if said_goodbye {
+            let _ = tokio::time::timeout(FAREWELL, poll_fn(|cx| driver.poll_closed(cx))).await;
+        }
+    }
+}
+
+/// Ends the session when it is dropped, however its driver ended: in order, in a panic, or with its
+/// runtime.
+struct Ending {
+    shared: Arc<Shared>,
+    reason: String,
+}
+
+impl Ending {
+    fn end(mut self, reason: String) {
+        self.reason = reason;
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        tracing::debug!(peer = %self.shared.peer, reason = self.reason, "session ended");
+        let mut results = Results::new();
+        self.shared.state.lock().close(&self.reason, &mut results);
+        finish(results);
+    }
 }
 
 struct Driver {
@@ -130,17 +161,25 @@ struct Driver {
 }
 
 impl Driver {
-    /// One turn; ready with the reason when the session has ended.
-    fn poll(&mut self, shared: &Shared, cx: &mut Context<'_>) -> Poll<String> {
+    /// One turn; ready when the session has ended, with the reason if not in order.
+    fn poll(&mut self, shared: &Shared, cx: &mut Context<'_>) -> Poll<Result<(), String>> {
         shared.waker.register(cx.waker());
         let mut results = Results::new();
         let turned = self.turn(shared, cx, &mut results);
         finish(results);
         match turned {
             Ok(false) => Poll::Pending,
-            Ok(true) => Poll::Ready("it was closed".into()),
-            Err(reason) => Poll::Ready(reason),
+            Ok(true) => Poll::Ready(Ok(())),
+            Err(reason) => Poll::Ready(Err(reason)),
         }
+    }
+
+    /// Ready when the server has closed the connection.
+    fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        READ_BUFFER.with_borrow_mut(|ignored| {
+            while ready!(self.stream.poll_read(cx, ignored)).is_ok_and(|read| read.len > 0) {}
+            Poll::Ready(())
+        })
     }
 
     fn turn(
@@ -195,14 +234,13 @@ impl Driver {
             if read.len == 0 {
                 return Err("the server closed it".into());
             }
-            let now = clock::now(); // for all frames of this read
             let mut state = shared.state.lock();
-            let goaway = &mut self.goaway;
-            self.reader
-                .feed(&buffer[..read.len], BODY_MAX, |frame, bytes| {
-                    on_frame(&mut state, now, &frame, &bytes, goaway, results)
-                })
-                .map_err(|Broken(reason)| reason)?;
+            let now = clock::now(); // for all frames of this read
+            let mut input = &buffer[..read.len];
+            let bad = |error| format!("the server sent a bad frame: {error}");
+            while let Some((frame, bytes)) = self.reader.next(&mut input, BODY_MAX).map_err(bad)? {
+                on_frame(&mut state, now, &frame, &bytes, &mut self.goaway, results)?;
+            }
             Ok(true)
         })
     }
@@ -225,15 +263,7 @@ impl Driver {
     }
 }
 
-/// A frame that breaks the protocol, and why.
-struct Broken(String);
-
-impl From<DecodeError> for Broken {
-    fn from(error: DecodeError) -> Self {
-        Self(format!("the server sent a bad frame: {error}"))
-    }
-}
-
+/// Carries out one frame. An error says how it breaks the protocol.
 fn on_frame(
     state: &mut State,
     now: Instant,
@@ -241,11 +271,11 @@ fn on_frame(
     bytes: &FrameBytes<'_>,
     goaway: &mut Option<String>,
     results: &mut Results,
-) -> Result<(), Broken> {
+) -> Result<(), String> {
     match frame.op {
         ResponseOp::Reply => {
             let body = bytes.slice(HEADER_LEN..frame.frame_len());
-            state.on_reply(now, frame, body, results).map_err(Broken)
+            state.on_reply(now, frame, body, results)
         }
         ResponseOp::Credit => {
             state.on_push(now, frame.feedback);
@@ -257,6 +287,6 @@ fn on_frame(
             state.leave(results);
             Ok(())
         }
-        ResponseOp::Settings => Err(Broken("the server sent its settings twice".into())),
+        ResponseOp::Settings => Err("the server sent its settings twice".into()),
     }
 }

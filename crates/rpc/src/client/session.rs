@@ -3,13 +3,14 @@
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
-use seawall_control::client::{self, Outbox};
-use seawall_control::controller::{Demand, DropReason, Feedback, Response};
+use seawall_control::client::{self, Outbox, Report};
+use seawall_control::controller::{Demand, Feedback, Response};
 use seawall_control::metrics::Metrics;
 use seawall_control::request::{Claims, Rejected};
 use seawall_control::wire::{self, RequestOp};
@@ -17,12 +18,19 @@ use seawall_control::{Instant, controller};
 use slab::Slab;
 use tokio::sync::oneshot;
 
-use super::call::{CallError, CallFuture, CallResult, Reply, Request};
+use super::call::{CallError, CallFuture, CallResult, Reply, Request, Unsent};
 use super::config::{ClientConfig, ConnectError};
 use super::driver;
 use crate::clock;
 use crate::net::OutBuffer;
 use crate::status::Status;
+
+/// Bytes that may wait for the socket before calls are kept back: those that do not fit stay where
+/// they can still expire.
+const OUT_MAX: usize = 64 << 10;
+
+/// Why nothing more is sent after a goaway.
+const ASKED_TO_LEAVE: &str = "the server asked its clients to leave";
 
 /// What is told the result of a call.
 type Done = Box<dyn FnOnce(CallResult) + Send>;
@@ -74,10 +82,12 @@ struct Call {
 /// Results to hand out once the lock is released.
 pub(super) type Results = Vec<(Done, CallResult)>;
 
-/// Hands out results.
+/// Hands out results. A callback that panics takes no other result with it.
 pub(super) fn finish(results: Results) {
     for (done, result) in results {
-        done(result);
+        if catch_unwind(AssertUnwindSafe(|| done(result))).is_err() {
+            tracing::error!("the callback of a call panicked");
+        }
     }
 }
 
@@ -89,10 +99,10 @@ impl Session {
     /// What went wrong with the connection, the handshake or the server's settings.
     pub async fn connect(address: SocketAddr, config: &ClientConfig) -> Result<Self, ConnectError> {
         let (stream, settings) = driver::connect(address, config).await?;
-        let algorithm = config.algorithm(&settings)?;
         let mut init = controller::Init::new(clock::now(), seed());
         (init.slo, init.rtt) = (settings.slo, config.rtt);
-        let outbox = Outbox::new(algorithm.client(init), &config.admission.client, init);
+        let controller = config.controller(&settings, init)?;
+        let outbox = Outbox::new(controller, &config.admission.client, init);
         let state = State {
             outbox,
             calls: Slab::new(),
@@ -122,16 +132,16 @@ impl Session {
         CallFuture::new(self.clone(), id, receiver)
     }
 
-    /// Calls the server, and lets `done` be told the result: once, soon after the reply came, on
-    /// the thread of the session's driver or, if it is known at once, on this one. It must not
-    /// block.
+    /// Calls the server, and lets `done` be told the result: once, soon after it is known, on the
+    /// thread of the session's driver or of whoever submits a call just then, which may be this
+    /// one. It must not block.
     ///
     /// Gives the number by which the call can be [cancelled](Self::cancel).
     pub fn submit(&self, request: Request, done: Box<dyn FnOnce(CallResult) + Send>) -> u64 {
         let shared = &self.handle.shared;
-        let now = clock::now();
         let mut results = Results::new();
         let mut state = shared.state.lock();
+        let now = clock::now(); // under the lock, so that the outbox's time never decreases
         let id = state.submit(now, &shared.settings, request, done, &mut results);
         state.pump(now, &mut results);
         let wake = !state.out.is_empty() || state.outbox.pending() > 0;
@@ -143,10 +153,16 @@ impl Session {
         id
     }
 
-    /// Gives a call up: the server is told, and the result is thrown away.
-    pub fn cancel(&self, id: u64) {
-        self.handle.shared.state.lock().cancel(id);
-        self.handle.shared.waker.wake();
+    /// Gives a call up: the server is told, and the result is thrown away. True if it was not sent,
+    /// and never will be.
+    pub fn cancel(&self, id: u64) -> bool {
+        let cancelled = self.handle.shared.state.lock().cancel(id);
+        // Dropped without the lock: the callback may own another call of this session.
+        let Some((_done, sent)) = cancelled else { return false };
+        if sent {
+            self.handle.shared.waker.wake();
+        }
+        !sent
     }
 
     /// Calls that were sent and have no reply yet.
@@ -207,15 +223,14 @@ impl State {
         done: Done,
         results: &mut Results,
     ) -> u64 {
-        let refused = match &self.closed {
-            Some(reason) => Some(CallError::ConnectionLost(reason.clone())),
-            None if self.leaving => Some(asked_to_leave()),
-            None if request.payload.len() > settings.body_max as usize => {
-                Some(CallError::TooLarge { len: request.payload.len(), max: settings.body_max })
-            }
+        let (len, max) = (request.payload.len(), settings.body_max);
+        let unsent = match &self.closed {
+            Some(reason) => Some(Unsent::disconnected(reason)),
+            None if self.leaving => Some(Unsent::disconnected(ASKED_TO_LEAVE)),
+            None if len > max as usize => Some(Unsent::TooLarge { len, max }.into()),
             None => None,
         };
-        if let Some(error) = refused {
+        if let Some(error) = unsent {
             results.push((done, Err(error)));
             return u64::MAX;
         }
@@ -235,7 +250,7 @@ impl State {
     /// Sends all that may leave now, and ends what never will.
     pub(super) fn pump(&mut self, now: Instant, results: &mut Results) {
         let mut realtime = None; // read once for all that leaves now
-        while self.outbox.outstanding() < self.outstanding_max
+        while self.may_send()
             && let Some(departed) = self.outbox.poll_send(now)
         {
             let key = departed.item;
@@ -246,16 +261,21 @@ impl State {
                 continue;
             }
             let sent_at_ns = *realtime.get_or_insert_with(clock::realtime_ns);
-            let told = (departed.demand, departed.window_ack);
             let call = &mut self.calls[key];
             call.sent = Some(now);
-            let (frame, payload) = call.frame(key, now, sent_at_ns, told);
+            let (frame, payload) = call.frame(key, now, sent_at_ns, departed.report);
             self.out.push(&frame.encode(), payload);
+        }
+        if self.may_send()
+            && let Some(report) = self.outbox.poll_report()
+        {
+            let mut frame = wire::Request::new(RequestOp::Demand);
+            (frame.demand, frame.window_ack) = (report.demand, report.window_ack);
+            self.out.push(&frame.encode(), Bytes::new());
         }
         while let Some((key, reason)) = self.outbox.poll_dropped() {
             let call = self.calls.remove(key);
-            let late = now >= call.deadline && reason == DropReason::Expired;
-            let error = if late { CallError::DeadlineExceeded } else { CallError::NotSent(reason) };
+            let error = Unsent::Dropped(reason).into();
             results.extend(call.done.map(|done| (done, Err(error))));
         }
         if self.goodbye && self.outbox.pending() == 0 {
@@ -270,21 +290,24 @@ impl State {
         self.leaving = true;
         for key in self.outbox.take_pending() {
             let call = self.calls.remove(key);
-            results.extend(call.done.map(|done| (done, Err(asked_to_leave()))));
+            results.extend(call.done.map(|done| (done, Err(Unsent::disconnected(ASKED_TO_LEAVE)))));
         }
     }
 
-    fn cancel(&mut self, id: u64) {
-        let Some((key, call)) = self.find(id) else { return };
-        call.done = None;
-        if call.sent.is_some() {
+    /// Gives back the callback of a call that was not cancelled before, and whether it was sent.
+    #[must_use]
+    fn cancel(&mut self, id: u64) -> Option<(Done, bool)> {
+        let (key, call) = self.find(id)?;
+        let (done, sent) = (call.done.take()?, call.sent.is_some());
+        if sent {
             let mut cancel = wire::Request::new(RequestOp::Cancel);
             cancel.claims.id = call_id(key, call.serial);
             self.out.push(&cancel.encode(), Bytes::new());
         }
+        Some((done, sent))
     }
 
-    /// A terminal reply came. One to a call that is not known breaks the protocol.
+    /// A terminal reply came. One to a call that was not sent breaks the protocol.
     pub(super) fn on_reply(
         &mut self,
         now: Instant,
@@ -292,13 +315,10 @@ impl State {
         body: Bytes,
         results: &mut Results,
     ) -> Result<(), String> {
-        let Some((key, _)) = self.find(frame.id) else {
+        let Some((key, &mut Call { sent: Some(sent), .. })) = self.find(frame.id) else {
             return Err(format!("a reply to call {}, which is not outstanding", frame.id));
         };
         let call = self.calls.remove(key);
-        let Some(sent) = call.sent else {
-            return Err(format!("a reply to call {}, which was not sent", frame.id));
-        };
         let mut response = Response::new(now.since(sent), frame.feedback);
         response.served = frame.status != wire::Status::Rejected;
         self.outbox.on_response(now, &response);
@@ -316,11 +336,14 @@ impl State {
         self.outbox.handle_timeout(now);
     }
 
-    /// When something becomes due. What is overdue while no more may be outstanding has to wait for
-    /// a reply, not for the time.
+    /// When something becomes due. What is overdue and must not be sent has to wait for a reply or
+    /// the socket, not for the time.
     pub(super) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
-        let full = self.outbox.outstanding() >= self.outstanding_max;
-        self.outbox.poll_timeout().filter(|at| !full || *at > now)
+        self.outbox.poll_timeout().filter(|at| *at > now || self.may_send())
+    }
+
+    fn may_send(&self) -> bool {
+        self.outbox.outstanding() < self.outstanding_max && self.out.len() < OUT_MAX
     }
 
     /// True when nothing is on its way in either direction.
@@ -331,11 +354,12 @@ impl State {
     /// The connection is gone, and every call with it.
     pub(super) fn close(&mut self, reason: &str, results: &mut Results) {
         self.closed = Some(reason.to_owned());
-        for key in self.outbox.take_pending() {
-            debug_assert!(self.calls.contains(key), "what waits is a call");
-        }
+        self.outbox.take_pending().for_each(drop); // they are among the calls
         for call in self.calls.drain() {
-            let error = CallError::ConnectionLost(reason.to_owned());
+            let error = match call.sent {
+                Some(_) => CallError::ConnectionLost(reason.to_owned()),
+                None => Unsent::disconnected(reason),
+            };
             results.extend(call.done.map(|done| (done, Err(error))));
         }
     }
@@ -353,7 +377,7 @@ impl Call {
         key: usize,
         now: Instant,
         sent_at_ns: u64,
-        (demand, window_ack): (u32, u32),
+        report: Report,
     ) -> (wire::Request, Bytes) {
         let request = &mut self.request;
         let payload = std::mem::take(&mut request.payload);
@@ -370,8 +394,7 @@ impl Call {
             start_time_ns: sent_at_ns,
             ..Claims::default()
         };
-        frame.demand = demand;
-        frame.window_ack = window_ack;
+        (frame.demand, frame.window_ack) = (report.demand, report.window_ack);
         frame.body_len = payload.len() as u32;
         (frame, payload)
     }
@@ -381,10 +404,6 @@ impl Call {
 /// standard library keys a new hash map with.
 fn seed() -> u64 {
     RandomState::new().hash_one(())
-}
-
-fn asked_to_leave() -> CallError {
-    CallError::ConnectionLost("the server asked its clients to leave".into())
 }
 
 /// A call's number: its place in the table, and which of the successive calls of that place it is.

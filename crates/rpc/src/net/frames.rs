@@ -39,42 +39,32 @@ pub(crate) struct FrameReader {
 }
 
 impl FrameReader {
-    /// Gives each whole frame to `on_frame` with all its bytes, header included, and keeps the
-    /// rest.
+    /// Takes the next whole frame off the front of `input`, with all its bytes, header included;
+    /// `None` once less than a frame is left, which is then kept.
     ///
     /// Small frames are copied out of the read buffer, which is shared by all connections of a
     /// thread; a frame that spans reads is gathered in one buffer of its size and handed on
     /// without a copy.
-    pub(crate) fn feed<F: Frame, E: From<DecodeError>>(
+    pub(crate) fn next<'a, F: Frame>(
         &mut self,
-        mut input: &[u8],
+        input: &mut &'a [u8],
         body_max: u32,
-        mut on_frame: impl FnMut(F, FrameBytes<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        if !self.partial.is_empty()
-            && !self.complete_partial(&mut input, body_max, &mut on_frame)?
-        {
-            return Ok(());
+    ) -> Result<Option<(F, FrameBytes<'a>)>, DecodeError> {
+        if !self.partial.is_empty() {
+            return self.complete_partial(input, body_max);
         }
-        loop {
-            match F::decode(input, body_max) {
-                Ok(frame) if frame.len() <= input.len() => {
-                    let (bytes, rest) = input.split_at(frame.len());
-                    input = rest;
-                    on_frame(frame, FrameBytes::Borrowed(bytes))?;
-                }
-                Ok(frame) => {
-                    self.partial.reserve(frame.len());
-                    self.partial.extend_from_slice(input);
-                    return Ok(());
-                }
-                Err(error) if error.is_incomplete() => {
-                    self.partial.extend_from_slice(input);
-                    return Ok(());
-                }
-                Err(error) => return Err(error.into()),
+        match F::decode(input, body_max) {
+            Ok(frame) if frame.len() <= input.len() => {
+                let (bytes, rest) = input.split_at(frame.len());
+                *input = rest;
+                return Ok(Some((frame, FrameBytes::Borrowed(bytes))));
             }
+            Ok(frame) => self.partial.reserve(frame.len()),
+            Err(error) if error.is_incomplete() => {}
+            Err(error) => return Err(error),
         }
+        self.fill(usize::MAX, input);
+        Ok(None)
     }
 
     /// True while the beginning of a frame waits for its end.
@@ -82,27 +72,25 @@ impl FrameReader {
         !self.partial.is_empty()
     }
 
-    /// Adds to the partial frame what it lacks; true once it was handed on.
-    fn complete_partial<F: Frame, E: From<DecodeError>>(
+    /// Adds to the partial frame what it lacks, and hands it on if that is there.
+    fn complete_partial<'a, F: Frame>(
         &mut self,
-        input: &mut &[u8],
+        input: &mut &'a [u8],
         body_max: u32,
-        on_frame: &mut impl FnMut(F, FrameBytes<'_>) -> Result<(), E>,
-    ) -> Result<bool, E> {
+    ) -> Result<Option<(F, FrameBytes<'a>)>, DecodeError> {
         self.fill(HEADER_LEN, input);
         let frame = match F::decode(&self.partial, body_max) {
             Ok(frame) => frame,
-            Err(error) if error.is_incomplete() => return Ok(false),
-            Err(error) => return Err(error.into()),
+            Err(error) if error.is_incomplete() => return Ok(None),
+            Err(error) => return Err(error),
         };
         self.partial.reserve(frame.len().saturating_sub(self.partial.len()));
         self.fill(frame.len(), input);
         if self.partial.len() < frame.len() {
-            return Ok(false);
+            return Ok(None);
         }
         let bytes = std::mem::take(&mut self.partial).freeze();
-        on_frame(frame, FrameBytes::Owned(bytes))?;
-        Ok(true)
+        Ok(Some((frame, FrameBytes::Owned(bytes))))
     }
 
     /// Moves bytes from `input` until the partial frame has `len` of them, or none are left.
@@ -151,13 +139,11 @@ mod tests {
         let mut reader = FrameReader::default();
         let mut frames = Vec::new();
         for piece in stream.chunks(size) {
-            reader
-                .feed::<Request, DecodeError>(piece, 1024, |request, bytes| {
-                    let body = bytes.slice(HEADER_LEN..request.frame_len());
-                    frames.push((request.claims.id, body.to_vec()));
-                    Ok(())
-                })
-                .unwrap();
+            let mut input = piece;
+            while let Some((request, bytes)) = reader.next::<Request>(&mut input, 1024).unwrap() {
+                let body = bytes.slice(HEADER_LEN..request.frame_len());
+                frames.push((request.claims.id, body.to_vec()));
+            }
         }
         assert!(!reader.is_waiting());
         frames
@@ -185,9 +171,9 @@ mod tests {
     fn an_oversize_frame_is_refused_before_its_body_comes() {
         let mut request = Request::new(RequestOp::Call);
         request.body_len = 2_000;
-        let error = FrameReader::default()
-            .feed::<Request, DecodeError>(&request.encode(), 1024, |_, _| Ok(()))
-            .unwrap_err();
+        let header = request.encode();
+        let error =
+            FrameReader::default().next::<Request>(&mut &header[..], 1024).map(|_| ()).unwrap_err();
         assert_eq!(error, DecodeError::TooLarge { len: 2_000, max: 1_024 });
     }
 }

@@ -14,9 +14,10 @@ use seawall_control::controller::{
 };
 use seawall_control::metrics::Metrics;
 use seawall_control::predict::queue;
-use seawall_control::request::{self, Identity, Rejected, Stage};
+use seawall_control::request::{self, Claims, Identity, Rejected, Stage};
 use seawall_control::wire;
 
+use super::close::CloseReason;
 use super::config::{Budget, ServerConfig};
 use super::context::Context;
 use super::job::Reply;
@@ -28,6 +29,9 @@ use crate::clock;
 /// Never less budget than this part of what is left: a server of whose requests a few take longer
 /// than that would otherwise refuse them all, and never learn that most do not.
 const BUDGET_FLOOR: u32 = 10;
+
+/// Sessions that are visited under one lock.
+const VISITS: usize = 256;
 
 /// Everything that decides at the live server.
 #[derive(Debug)]
@@ -109,14 +113,21 @@ impl Admission {
         }
     }
 
-    /// Makes room for a session; `None` when there are too many, or the server is about to stop.
-    /// The controller hears of it when its client is [identified](Self::identify).
-    pub(super) fn open(&self) -> Option<Arc<Session>> {
+    /// Makes room for a session. The controller hears of it when its client is
+    /// [identified](Self::identify).
+    ///
+    /// # Errors
+    ///
+    /// There are too many, or the server is about to stop.
+    pub(super) fn open(&self) -> Result<Arc<Session>, CloseReason> {
         let mut state = self.state.lock();
         let state = &mut *state;
         let open = state.slots.len() - state.free.len();
-        if open >= self.sessions_max as usize || state.draining {
-            return None;
+        if state.draining {
+            return Err(CloseReason::Shutdown);
+        }
+        if open >= self.sessions_max as usize {
+            return Err(CloseReason::Full);
         }
         let index = state.free.pop().unwrap_or_else(|| {
             state.slots.push(Slot::default());
@@ -126,7 +137,7 @@ impl Admission {
         let id = SessionId { slot: index, generation: slot.generation };
         let session = Arc::new(Session::new(id));
         slot.session = Some(session.clone());
-        Some(session)
+        Ok(session)
     }
 
     /// The client of a session has said who it is.
@@ -181,7 +192,7 @@ impl Admission {
         arrival.queue_delay = waited + age;
         let verdict = state.controller.on_arrival(now, &arrival);
         let predicted = state.predictor.wait(self.queue.len(), age);
-        let context = self.context(frame, &state.predictor, now).with_class(class);
+        let context = self.context(frame, &state.predictor, now, waited).with_class(class);
         let draining = state.draining;
         drop(state);
 
@@ -209,14 +220,18 @@ impl Admission {
         }
     }
 
-    /// The request context of a frame, with the budget that the server itself gives.
+    /// The request context of a frame that `waited` to be read, with the budget that the server
+    /// itself gives.
     fn context(
         &self,
         frame: &wire::Request,
         predictor: &queue::RunQueue,
         now: Instant,
+        waited: Duration,
     ) -> request::Context {
-        let context = request::Context::new(frame.claims, now);
+        // The deadline has run since the frame came; the wait is charged to the budget later.
+        let deadline = frame.claims.deadline.map(|left| left.saturating_sub(waited));
+        let context = request::Context::new(Claims { deadline, ..frame.claims }, now);
         match self.budget {
             Budget::Off => context,
             Budget::Fixed(budget) => context.with_budget_at_most(budget),
@@ -299,20 +314,13 @@ impl Admission {
     /// Wakes all connections whose deadlines have passed.
     pub(super) fn sweep(&self) {
         let now = clock::now();
-        for session in self.sessions() {
-            session.sweep(now);
-        }
+        self.for_each_session(|session| session.sweep(now));
     }
 
     /// Lets no session and no call in any more, and asks all clients to leave.
     pub(super) fn drain(&self) {
         self.state.lock().draining = true;
-        self.sessions().iter().for_each(|session| session.leave());
-    }
-
-    /// True once [`drain`](Self::drain) was called.
-    pub(super) fn is_draining(&self) -> bool {
-        self.state.lock().draining
+        self.for_each_session(Session::leave);
     }
 
     /// Requests in the server.
@@ -336,9 +344,13 @@ impl Admission {
         self.queue.age(clock::now())
     }
 
-    fn sessions(&self) -> Vec<Arc<Session>> {
-        let state = self.state.lock();
-        state.slots.iter().filter_map(|slot| slot.session.clone()).collect()
+    /// Visits all sessions, a few at a time, so that nobody waits long for the lock.
+    fn for_each_session(&self, visit: impl Fn(&Session)) {
+        for chunk in 0.. {
+            let state = self.state.lock();
+            let Some(slots) = state.slots.chunks(VISITS).nth(chunk) else { return };
+            slots.iter().filter_map(|slot| slot.session.as_deref()).for_each(&visit);
+        }
     }
 }
 

@@ -5,26 +5,21 @@
 //! replies that are ready at once leave in one write and carry one window (Breakwater's lazy
 //! distribution).
 
-use std::collections::HashMap;
 use std::future::poll_fn;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-use async_task::Task;
 use bytes::Bytes;
 use seawall_control::Instant;
 use seawall_control::controller::RefusalReason;
-use seawall_control::request::Rejected;
 use seawall_control::wire::{self, RequestOp, ResponseOp};
 
 use super::Shared;
-use super::admission::Entry;
+use super::books::Books;
 use super::close::CloseReason;
-use super::context::Context;
-use super::job::{Call, End, Reply};
-use super::session::Session;
+use super::job::{Call, Reply};
 use super::stats::add;
 use super::threads::poll_again;
 use crate::clock;
@@ -53,33 +48,35 @@ thread_local! {
         std::cell::RefCell::new(vec![0; READ_BYTES]);
 }
 
-/// Drives one connection until it ends, and gives the reason.
+/// Tells a client why there is no session for it.
+pub(super) async fn turn_away(stream: Stream, reason: &CloseReason, shared: &Shared) {
+    tracing::warn!(%reason, "closing a connection");
+    farewell(stream, OutBuffer::default(), reason, shared).await;
+}
+
+/// Drives one connection until it ends.
 ///
 /// It was accepted at `opened`; `certificate` holds the names that its client proved.
 pub(super) async fn drive(
     stream: Stream,
     certificate: Vec<String>,
     opened: Instant,
+    books: Books,
     shared: Arc<Shared>,
 ) {
-    let Some(session) = shared.admission.open() else {
-        let draining = shared.admission.is_draining();
-        let reason = if draining { CloseReason::Shutdown } else { CloseReason::Full };
-        tracing::warn!(%reason, "closing a connection");
-        return farewell(stream, OutBuffer::default(), &reason, &shared).await;
-    };
-    let mut connection = Connection::new(session, certificate, opened, shared.clone(), stream);
+    let mut connection = Connection::new(books, certificate, opened, shared, stream);
     let reason = poll_fn(|cx| connection.poll(cx)).await;
-    connection.close();
-    let peer = connection.peer.as_ref().map_or("", |peer| peer.name.as_str());
-    let outstanding = connection.in_flight;
+    connection.answer();
+    let Connection { stream, out, books, peer, shared, .. } = connection;
+    let (peer, outstanding) = (peer.map_or(String::new(), |peer| peer.name), books.in_flight());
+    drop(books); // before the farewell, which may take its time
     if reason.is_notable() {
         tracing::warn!(%reason, peer, outstanding, "closing a connection");
     } else {
         tracing::debug!(%reason, peer, outstanding, "connection closed");
     }
     if reason.can_be_told() {
-        farewell(connection.stream, connection.out, &reason, &shared).await;
+        farewell(stream, out, &reason, &shared).await;
     } else {
         shared.counters.closed(&reason);
     }
@@ -91,9 +88,7 @@ async fn farewell(mut stream: Stream, mut out: OutBuffer, reason: &CloseReason, 
     shared.counters.closed(reason);
     if reason.is_notable() {
         let body = Bytes::from(reason.to_string());
-        let mut frame = wire::Response::new(ResponseOp::Goaway);
-        frame.body_len = body.len() as u32;
-        out.push(&frame.encode(), body);
+        send(&mut out, wire::Response::new(ResponseOp::Goaway), body);
     }
     let mut written = Written::default();
     let say = poll_fn(|cx| {
@@ -118,19 +113,12 @@ async fn farewell(mut stream: Stream, mut out: OutBuffer, reason: &CloseReason, 
 struct Connection {
     stream: Stream,
     shared: Arc<Shared>,
-    session: Arc<Session>,
+    books: Books,
     certificate: Vec<String>,
     /// Who the client is; nobody until its hello.
     peer: Option<Peer>,
     reader: FrameReader,
     out: OutBuffer,
-    /// Replies that are ready to leave.
-    replies: Vec<Reply>,
-    /// An empty vector to swap with the mailbox's.
-    spare: Vec<Reply>,
-    /// Calls on the run queue or in a handler. Dropping one cancels it.
-    calls: HashMap<u64, Task<(), Context>>,
-    in_flight: u32,
     violations: u32,
     /// When the connection was accepted.
     opened: Instant,
@@ -148,7 +136,7 @@ struct Connection {
 
 impl Connection {
     fn new(
-        session: Arc<Session>,
+        books: Books,
         certificate: Vec<String>,
         opened: Instant,
         shared: Arc<Shared>,
@@ -156,15 +144,11 @@ impl Connection {
     ) -> Self {
         Self {
             stream,
-            session,
+            books,
             certificate,
             peer: None,
             reader: FrameReader::default(),
             out: OutBuffer::default(),
-            replies: Vec::new(),
-            spare: Vec::new(),
-            calls: HashMap::new(),
-            in_flight: 0,
             violations: 0,
             opened,
             frame_since: None,
@@ -178,7 +162,7 @@ impl Connection {
 
     /// One turn: read, answer, write.
     fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<CloseReason> {
-        self.session.register(cx.waker());
+        self.books.session.register(cx.waker());
         match self.turn(cx) {
             Ok(ControlFlow::Continue(())) => Poll::Pending,
             Ok(ControlFlow::Break(reason)) | Err(reason) => Poll::Ready(reason),
@@ -205,12 +189,12 @@ impl Connection {
                 poll_again(cx);
             }
         }
-        if self.session.is_leaving() && !self.told_to_leave {
+        if self.books.session.is_leaving() && !self.told_to_leave {
             self.told_to_leave = true;
             self.goaway(&CloseReason::Shutdown.to_string());
             self.write(cx)?;
         }
-        if self.client_leaves && self.in_flight == 0 && self.out.is_empty() {
+        if self.client_leaves && self.books.in_flight() == 0 && self.out.is_empty() {
             return Ok(ControlFlow::Break(CloseReason::Left));
         }
         self.check_deadlines(clock::now())?;
@@ -231,7 +215,7 @@ impl Connection {
                 // How the stream of a client that said goodbye ends does not matter any more.
                 Poll::Ready(Err(error)) if !self.client_leaves => return Err(error.into()),
                 Poll::Ready(_) => {
-                    let left = self.in_flight == 0 && !self.reader.is_waiting();
+                    let left = self.books.in_flight() == 0 && !self.reader.is_waiting();
                     return Err(if left { CloseReason::Left } else { CloseReason::Gone });
                 }
             };
@@ -240,24 +224,23 @@ impl Connection {
                 // Nothing may follow a goodbye; it is read to learn when the client is gone.
                 return Ok(true);
             }
-            // A stranger's hello is small.
-            let body_max = self.shared.config.limits.body_bytes;
-            let body_max = if self.peer.is_none() { body_max.min(HELLO_MAX) } else { body_max };
-            let mut reader = std::mem::take(&mut self.reader);
             let now = clock::now(); // for all frames of this read
-            let fed = reader.feed(&buffer[..read.len], body_max, |frame, bytes| {
-                self.frame(&frame, &bytes, (now, read.waited))
-            });
-            if self.client_leaves {
-                self.frame_since = None;
-                return Ok(true);
+            let mut input = &buffer[..read.len];
+            while !self.client_leaves
+                && let Some((frame, bytes)) = self.reader.next(&mut input, self.body_max())?
+            {
+                self.frame(&frame, &bytes, (now, read.waited))?;
             }
-            self.reader = reader;
-            fed?;
             self.frame_since =
                 if self.reader.is_waiting() { self.frame_since.or(Some(now)) } else { None };
             Ok(true)
         })
+    }
+
+    /// The largest body that the next frame may have: a stranger's hello is small.
+    fn body_max(&self) -> u32 {
+        let body_max = self.shared.config.limits.body_bytes;
+        if self.peer.is_some() { body_max } else { body_max.min(HELLO_MAX) }
     }
 
     fn frame(
@@ -266,9 +249,6 @@ impl Connection {
         bytes: &FrameBytes<'_>,
         arrival: (Instant, Duration),
     ) -> Result<(), CloseReason> {
-        if self.client_leaves {
-            return Ok(());
-        }
         // Whatever the read brings behind this frame has only just begun.
         self.frame_since = None;
         match (frame.op, &self.peer) {
@@ -278,11 +258,11 @@ impl Connection {
             (RequestOp::Call, Some(_)) => self.call(*frame, bytes, arrival),
             (RequestOp::Demand, Some(_)) => {
                 let admission = &self.shared.admission;
-                admission.tell_demand(self.session.id, frame.demand, frame.window_ack);
+                admission.tell_demand(self.books.session.id, frame.demand, frame.window_ack);
                 Ok(())
             }
             (RequestOp::Cancel, Some(_)) => {
-                self.calls.remove(&frame.claims.id);
+                self.books.cancel(frame.claims.id);
                 Ok(())
             }
             (RequestOp::Goodbye, Some(_)) => {
@@ -298,10 +278,10 @@ impl Connection {
         let peer = trust.identify(hello.token.as_deref(), &self.certificate);
         let peer = peer.ok_or(CloseReason::Unidentified)?;
         tracing::debug!(client = hello.name, peer = peer.name, "session opened");
-        self.shared.admission.identify(self.session.id, peer.identity);
+        self.books.identify(peer.identity);
         self.peer = Some(peer);
         let body = Bytes::from(self.shared.settings().encode());
-        self.send(wire::Response::new(ResponseOp::Settings), body);
+        send(&mut self.out, wire::Response::new(ResponseOp::Settings), body);
         Ok(())
     }
 
@@ -311,85 +291,50 @@ impl Connection {
         bytes: &FrameBytes<'_>,
         (now, waited): (Instant, Duration),
     ) -> Result<(), CloseReason> {
-        let counters = &self.shared.clone().counters;
         let layout = frame.layout(bytes.as_slice())?;
-        if self.calls.contains_key(&frame.claims.id) {
+        if self.books.is_running(frame.claims.id) {
             return Err(CloseReason::Unexpected("a call whose id is already in use"));
         }
+        let Shared { admission, router, queue, counters, config, .. } = &*self.shared;
         let peer = self.peer.as_ref().expect("calls come after the hello");
         let struck_out = peer.strike_out(&mut frame.claims);
         add(&counters.privilege_violations, u64::from(struck_out));
-        add(&counters.requests, 1);
-        self.in_flight += 1;
-
-        let excess = self.in_flight > self.shared.config.limits.outstanding;
-        let admission = &self.shared.admission;
-        match admission.arrive(now, self.session.id, &frame, &self.shared.router, waited, excess) {
-            Entry::Admitted(context) => {
+        match self.books.arrive(now, &frame, waited) {
+            Ok(context) => {
                 let payload = bytes.slice(layout.payload);
-                let call = Call::new(context, self.session.clone());
-                let (job, task) =
-                    self.shared.router.job(call, payload, admission, &self.shared.queue);
-                self.calls.insert(frame.claims.id, task);
-                self.shared.queue.push(now, job);
-                Ok(())
+                let call = Call::new(context, self.books.session.clone());
+                let job = router.job(call, payload, admission, queue);
+                self.books.run(now, frame.claims.id, job);
             }
-            Entry::Refused(context, refusal) => {
-                self.refuse(context, refusal.rejected);
-                if refusal.reason != RefusalReason::WindowExceeded {
-                    return Ok(());
-                }
-                add(&counters.window_violations, 1);
+            Err(RefusalReason::WindowExceeded) => {
                 self.violations += 1;
-                if self.violations > self.shared.config.limits.violations {
+                if self.violations > config.limits.violations {
                     return Err(CloseReason::Violations);
                 }
-                Ok(())
             }
+            Err(_) => {}
         }
+        Ok(())
     }
 
-    fn refuse(&mut self, context: Context, rejected: Rejected) {
-        let end = End::Rejected(rejected);
-        self.replies.push(Reply::unserved(context, end));
-    }
-
-    /// Turns all replies that are ready into frames that carry the same news.
+    /// Turns all replies that are ready into frames that carry the same news. Without replies the
+    /// news are a frame of their own.
     fn answer(&mut self) {
-        let push = self.session.collect(&mut self.spare);
-        self.replies.append(&mut self.spare);
-        if self.replies.is_empty() {
-            if let Some(feedback) = push {
-                let mut frame = wire::Response::new(ResponseOp::Credit);
-                frame.feedback = feedback;
-                frame.queue_delay = self.shared.admission.queue_age();
-                add(&self.shared.counters.credit_messages, 1);
-                self.send(frame, Bytes::new());
-            }
-            return;
-        }
-        let news = self.shared.admission.complete(self.session.id, &self.replies);
-        self.in_flight -= self.replies.len() as u32;
-        let mut replies = std::mem::take(&mut self.replies);
-        for reply in replies.drain(..) {
-            self.shared.counters.ended(&reply);
-            self.calls.remove(&reply.context.claims().id);
-            let (mut frame, body) = reply.frame();
+        let Some((news, replies)) = self.books.settle() else { return };
+        let credit = replies.as_slice().is_empty().then(|| {
+            add(&self.shared.counters.credit_messages, 1);
+            (wire::Response::new(ResponseOp::Credit), Bytes::new())
+        });
+        for (mut frame, body) in replies.map(Reply::frame).chain(credit) {
             frame.feedback = news.feedback;
             frame.queue_delay = news.queue_delay;
-            self.send(frame, body);
+            send(&mut self.out, frame, body);
         }
-        self.replies = replies;
-    }
-
-    fn send(&mut self, mut frame: wire::Response, body: Bytes) {
-        frame.body_len = body.len() as u32;
-        self.out.push(&frame.encode(), body);
     }
 
     fn goaway(&mut self, reason: &str) {
         let body = Bytes::copy_from_slice(reason.as_bytes());
-        self.send(wire::Response::new(ResponseOp::Goaway), body);
+        send(&mut self.out, wire::Response::new(ResponseOp::Goaway), body);
     }
 
     fn write(&mut self, cx: &mut TaskContext<'_>) -> Result<(), CloseReason> {
@@ -434,16 +379,12 @@ impl Connection {
             return Err(CloseReason::NotReading);
         }
         let next = [hello, frame, write, surplus].into_iter().flatten().min();
-        self.session.set_deadline(next.unwrap_or(Instant::NEVER));
+        self.books.session.set_deadline(next.unwrap_or(Instant::NEVER));
         Ok(())
     }
+}
 
-    /// Ends what is ready, cancels what is left, and gives everything back.
-    fn close(&mut self) {
-        self.answer();
-        let identified = self.peer.is_some();
-        self.shared.admission.close(self.session.id, identified, self.in_flight);
-        add(&self.shared.counters.cancellations, u64::from(self.in_flight));
-        self.calls.clear();
-    }
+fn send(out: &mut OutBuffer, mut frame: wire::Response, body: Bytes) {
+    frame.body_len = body.len() as u32;
+    out.push(&frame.encode(), body);
 }

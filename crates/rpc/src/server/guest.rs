@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Duration;
 
-use async_task::{Builder, Task};
+use async_task::Builder;
 use bytes::Bytes;
 use seawall_control::Instant;
 use seawall_control::request::{Claims, Identity};
@@ -20,11 +20,10 @@ use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-use super::admission::Entry;
+use super::books::Books;
 use super::close::CloseReason;
 use super::context::Context;
-use super::job::{Call, End, Reply, serve};
-use super::session::Session;
+use super::job::{Call, End, serve};
 use super::stats::add;
 use super::{Shared, accept};
 use crate::clock;
@@ -49,12 +48,8 @@ pub struct GuestListener {
 #[derive(Debug)]
 pub struct Guest {
     shared: Arc<Shared>,
-    session: Arc<Session>,
+    books: Books,
     stream: Option<Stream>,
-    calls: std::collections::HashMap<u64, Task<(), Context>>,
-    refused: Vec<Reply>,
-    collected: Vec<Reply>,
-    in_flight: u32,
 }
 
 /// How a guest's call ended.
@@ -83,18 +78,13 @@ impl Guests {
 
     /// Opens a session; `None` when the server has no room for another, or is about to stop.
     pub fn open(&self) -> Option<Guest> {
-        let session = self.shared.admission.open()?;
-        let identity = Identity { speaks_credits: false, ..Identity::default() };
-        self.shared.admission.identify(session.id, identity);
-        Some(Guest {
-            shared: self.shared.clone(),
-            session,
-            stream: None,
-            calls: std::collections::HashMap::new(),
-            refused: Vec::new(),
-            collected: Vec::new(),
-            in_flight: 0,
-        })
+        self.try_open().ok()
+    }
+
+    fn try_open(&self) -> Result<Guest, CloseReason> {
+        let mut books = Books::open(&self.shared)?;
+        books.identify(Identity { speaks_credits: false, ..Identity::default() });
+        Ok(Guest { shared: self.shared.clone(), books, stream: None })
     }
 
     /// Listens at `address` for clients of another protocol; `serve` speaks it with each of them,
@@ -134,12 +124,16 @@ impl Guests {
                 return None;
             }
         };
-        let Some(mut guest) = self.open() else {
-            self.shared.counters.closed(&CloseReason::Full);
-            return Some(Err(tcp));
-        };
-        guest.stream = Some(Stream::plain(tcp, self.shared.config.receive_timestamps));
-        Some(Ok(guest))
+        match self.try_open() {
+            Ok(mut guest) => {
+                guest.stream = Some(Stream::plain(tcp, self.shared.config.receive_timestamps));
+                Some(Ok(guest))
+            }
+            Err(reason) => {
+                self.shared.counters.closed(&reason);
+                Some(Err(tcp))
+            }
+        }
     }
 }
 
@@ -175,27 +169,16 @@ impl Guest {
         H: FnOnce(Context) -> Fut,
         Fut: Future<Output = Result<Bytes, Status>> + Send + 'static,
     {
-        add(&self.shared.counters.requests, 1);
-        self.in_flight += 1;
         let mut frame = wire::Request::new(wire::RequestOp::Call);
         frame.claims = Claims { id, method, ..Claims::default() };
+        let now = clock::now();
+        let Ok(context) = self.books.arrive(now, &frame, waited) else { return };
         let shared = &self.shared;
-        let excess = self.in_flight > shared.config.limits.outstanding;
-        let (now, session) = (clock::now(), self.session.id);
-        match shared.admission.arrive(now, session, &frame, &shared.router, waited, excess) {
-            Entry::Admitted(context) => {
-                let call = Call::new(context.clone(), self.session.clone());
-                let serving = serve(call, shared.admission.clone(), handler(context.clone()));
-                let (job, task) = Builder::new()
-                    .metadata(context)
-                    .spawn(move |_| serving, shared.queue.scheduler());
-                self.calls.insert(id, task);
-                shared.queue.push(now, job);
-            }
-            Entry::Refused(context, refusal) => {
-                self.refused.push(Reply::unserved(context, End::Rejected(refusal.rejected)));
-            }
-        }
+        let call = Call::new(context.clone(), self.books.session.clone());
+        let serving = serve(call, shared.admission.clone(), handler(context.clone()));
+        let job =
+            Builder::new().metadata(context).spawn(move |_| serving, shared.queue.scheduler());
+        self.books.run(now, id, job);
     }
 
     /// Reads from the guest's socket. Gives the number of bytes, zero at the end of the stream, and
@@ -235,18 +218,18 @@ impl Guest {
     /// True once the server wants its clients to leave: it takes no more calls. The task that last
     /// called [`poll_replies`](Self::poll_replies) is woken then.
     pub fn is_leaving(&self) -> bool {
-        self.session.is_leaving()
+        self.books.session.is_leaving()
     }
 
     /// Has that task woken some time after `at`, too: within a quarter of a second, which is what
     /// deadlines against slow clients need. [`Instant::NEVER`] takes it back.
     pub fn set_deadline(&mut self, at: Instant) {
-        self.session.set_deadline(at);
+        self.books.session.set_deadline(at);
     }
 
     /// Calls that have no reply yet.
     pub fn outstanding(&self) -> u32 {
-        self.in_flight
+        self.books.in_flight()
     }
 
     /// Takes all replies that are ready, in the order in which they became so; pending if there are
@@ -256,27 +239,21 @@ impl Guest {
         cx: &mut TaskContext<'_>,
         replies: &mut Vec<GuestReply>,
     ) -> Poll<()> {
-        self.session.register(cx.waker());
-        let _no_credits = self.session.collect(&mut self.collected);
-        self.collected.append(&mut self.refused);
-        if self.collected.is_empty() {
-            return Poll::Pending;
-        }
-        self.shared.admission.complete(self.session.id, &self.collected);
-        self.in_flight -= self.collected.len() as u32;
-        for reply in self.collected.drain(..) {
-            self.shared.counters.ended(&reply);
+        self.books.session.register(cx.waker());
+        // Its news are of credits, of which guests know nothing.
+        let Some((_, settled)) = self.books.settle() else { return Poll::Pending };
+        let before = replies.len();
+        replies.extend(settled.map(|reply| {
             let id = reply.context.claims().id;
-            self.calls.remove(&id);
             let result = match reply.end {
                 End::Done(payload) => Some(Ok(payload)),
                 End::Failed { code, message } => Some(Err(Status::Error { code, message })),
                 End::Rejected(rejected) => Some(Err(Status::Rejected(rejected))),
                 End::Cancelled => None,
             };
-            replies.push(GuestReply { id, result });
-        }
-        Poll::Ready(())
+            GuestReply { id, result }
+        }));
+        if replies.len() > before { Poll::Ready(()) } else { Poll::Pending }
     }
 
     fn stream(&mut self) -> &mut Stream {
@@ -287,10 +264,8 @@ impl Guest {
 impl Drop for Guest {
     fn drop(&mut self) {
         if self.stream.is_some() {
-            let left = self.in_flight == 0;
+            let left = self.books.in_flight() == 0;
             self.shared.counters.closed(&if left { CloseReason::Left } else { CloseReason::Gone });
         }
-        self.shared.admission.close(self.session.id, true, self.in_flight);
-        add(&self.shared.counters.cancellations, u64::from(self.in_flight));
     }
 }

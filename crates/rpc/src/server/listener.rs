@@ -8,6 +8,7 @@ use seawall_control::Instant;
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 
+use super::books::Books;
 use super::close::CloseReason;
 use super::stats::add;
 use super::{Shared, accept, connection};
@@ -39,18 +40,27 @@ async fn serve(
         Ok(tcp) => tcp,
         Err(error) => return shared.counters.gone(error),
     };
+    // Before the handshake, so that its work and its memory have the same bound.
+    let books = Books::open(&shared);
     let Some(acceptor) = acceptor else {
         let stream = Stream::plain(tcp, shared.config.receive_timestamps);
-        return connection::drive(stream, Vec::new(), opened, shared).await;
+        return match books {
+            Ok(books) => connection::drive(stream, Vec::new(), opened, books, shared).await,
+            Err(reason) => connection::turn_away(stream, &reason, &shared).await,
+        };
     };
-    let shaken = tokio::time::timeout(shared.config.limits.hello_timeout, acceptor.accept(tcp));
-    let reason = match shaken.await {
-        Ok(Ok((stream, certificate))) => {
-            return connection::drive(stream, certificate, opened, shared).await;
+    let shake = async {
+        let books = books?;
+        let shaken = acceptor.accept(tcp).await?;
+        Ok((books, shaken))
+    };
+    let reason = match tokio::time::timeout(shared.config.limits.hello_timeout, shake).await {
+        Ok(Ok((books, (stream, certificate)))) => {
+            return connection::drive(stream, certificate, opened, books, shared).await;
         }
-        Ok(Err(error)) => CloseReason::Io(error),
+        Ok(Err(reason)) => reason,
         Err(_) => CloseReason::HelloTimeout,
     };
-    tracing::warn!(%reason, "a TLS handshake failed");
+    tracing::warn!(%reason, "closing a connection before its hello");
     shared.counters.closed(&reason);
 }

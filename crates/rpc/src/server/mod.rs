@@ -2,6 +2,7 @@
 
 mod accept;
 mod admission;
+mod books;
 mod close;
 mod config;
 mod connection;

@@ -78,10 +78,10 @@ impl Session {
         self.driver.register(waker);
     }
 
-    /// Takes everything that waits, into vectors that keep their memory.
+    /// Takes everything that waits; replies join those that are there.
     pub(super) fn collect(&self, replies: &mut Vec<Reply>) -> Option<Feedback> {
         let mut mail = self.mail.lock();
-        std::mem::swap(&mut mail.replies, replies);
+        replies.append(&mut mail.replies);
         mail.push.take()
     }
 }

@@ -22,10 +22,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context as TaskContext, Poll};
 use std::thread;
-use std::time::Duration;
 
 use seawall_control::Instant;
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::coop::unconstrained;
 
 use super::Shared;
 use super::run_queue::Job;
@@ -61,7 +61,7 @@ impl Threads {
             let reactor = started.reactors[index % dispatchers].clone();
             let shared = shared.clone();
             started.spawn(name, move || {
-                reactor.block_on(shared.stop.or(work(shared.clone(), None)));
+                reactor.block_on(shared.stop.or(work(shared.clone())));
             })?;
         }
         Ok(started)
@@ -84,8 +84,7 @@ impl Threads {
             if works {
                 // As a task among the others, not as the main future, so that connections whose
                 // bytes have come go first.
-                let slice = Some(shared.config.threads.slice);
-                runtime.spawn(work(shared.clone(), slice));
+                runtime.spawn(work(shared.clone()));
             }
             runtime.block_on(shared.stop.wait());
         })
@@ -97,21 +96,28 @@ impl Threads {
     }
 }
 
-/// Runs jobs for ever. With a slice, other tasks of the thread get their turn after it.
-async fn work(shared: Arc<Shared>, slice: Option<Duration>) {
-    loop {
-        let (since, job) = poll_fn(|cx| shared.queue.poll_pop(cx.waker())).await;
-        let began = clock::now();
-        let mut now = run(since, began, job);
-        while slice.is_none_or(|slice| now.since(began) < slice) {
-            let Some((since, job)) = shared.queue.pop() else { break };
-            now = run(since, now, job);
+/// Runs jobs for ever, a slice at a time: after each, its time is counted, and other tasks of the
+/// thread, or the order to stop, get their turn.
+///
+/// Unconstrained, because tokio's bound on what one task may do in one poll is meant for one task.
+/// Here it would hold all handlers of a slice to it, and then let none of them go on.
+fn work(shared: Arc<Shared>) -> impl Future<Output = ()> {
+    unconstrained(async move {
+        let slice = shared.config.threads.slice;
+        loop {
+            let (since, job) = poll_fn(|cx| shared.queue.poll_pop(cx.waker())).await;
+            let began = clock::now();
+            let mut now = run(since, began, job);
+            while now.since(began) < slice {
+                let Some((since, job)) = shared.queue.pop() else { break };
+                now = run(since, now, job);
+            }
+            shared.counters.busy_nanos.fetch_add(now.since(began).as_nanos() as u64, Relaxed);
+            if shared.queue.len() > 0 {
+                yield_to_reactor().await;
+            }
         }
-        shared.counters.busy_nanos.fetch_add(now.since(began).as_nanos() as u64, Relaxed);
-        if slice.is_some() && shared.queue.len() > 0 {
-            yield_to_reactor().await;
-        }
-    }
+    })
 }
 
 /// Polls one handler, and charges what it waited since it could run.

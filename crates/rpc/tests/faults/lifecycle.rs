@@ -7,7 +7,7 @@ use seawall_control::wire::{Hello, Request, RequestOp, ResponseOp, Status, push_
 use seawall_rpc::{Request as OurRequest, Server};
 use tokio::io::AsyncWriteExt;
 
-use crate::support::raw::{Raw, call, frame, short};
+use crate::support::raw::{Raw, call, frame, hello_frame, short};
 use crate::support::{
     Bystander, ECHO, SLEEP, SPIN, balanced, closed, config, gauge, router, session, until,
 };
@@ -171,6 +171,15 @@ async fn demand_without_a_call_is_heard() {
     assert_eq!(client.reply(1).await.text(), "x");
     drop(client);
     assert_eq!(balanced(&server).await.window_violations, 0);
+}
+
+#[tokio::test]
+async fn a_large_call_may_come_right_behind_the_hello() {
+    let server = Server::start(config("breakwater"), router()).unwrap();
+    let mut client = Raw::connect(server.address()).await;
+    let payload = [7; 20 << 10]; // more than a hello may have
+    client.send(&[hello_frame(&Hello::default()), call(1, ECHO, &payload)].concat()).await;
+    assert_eq!(client.reply(1).await.body, payload);
 }
 
 #[tokio::test]

@@ -106,9 +106,14 @@ async fn calls_end_when_their_server_is_dropped() {
     let calls: Vec<_> = (0..20).map(|_| session.call(Request::new(SLEEP, ""))).collect();
     until(|| server.stats().outstanding > 0).await;
     drop(server);
+    let mut lost = 0;
     for call in calls {
-        assert!(matches!(call.await, Err(CallError::ConnectionLost(_))));
+        match call.await.unwrap_err() {
+            CallError::ConnectionLost(_) => lost += 1,
+            error => assert!(matches!(error, CallError::NotSent(_)), "{error}"),
+        }
     }
+    assert!(lost > 0, "some were sent");
     assert!(!session.is_open());
 }
 

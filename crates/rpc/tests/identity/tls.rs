@@ -204,3 +204,21 @@ async fn a_handshake_that_never_comes_ends_in_time() {
     assert_eq!(silent.tcp.read(&mut [0; 10]).await.unwrap(), 0);
     assert_eq!(balanced(&server).await.closed["hello_timeout"], 1);
 }
+
+#[tokio::test]
+async fn handshakes_count_as_sessions() {
+    let authority = Authority::new("many-handshakes");
+    let pair = authority.sign("server", &["localhost"], None);
+    let mut config = listener(&pair, None);
+    config.limits.sessions = 2;
+    let server = Server::start(config, router()).unwrap();
+    let silent = [Raw::connect(server.address()).await, Raw::connect(server.address()).await];
+    until(|| server.stats().sessions == 2).await;
+    let mut third = Raw::connect(server.address()).await;
+    assert_eq!(third.tcp.read(&mut [0; 10]).await.unwrap(), 0);
+    until(|| closed(&server, "full") == 1).await;
+    drop(silent);
+    until(|| server.stats().sessions == 0).await;
+    Session::connect(server.address(), &client(&authority, None)).await.unwrap();
+    balanced(&server).await;
+}

@@ -210,10 +210,10 @@ impl World<'_> {
             let request = &mut self.requests[id];
             request.state = State::Sent;
             request.sent = self.now;
-            request.demand = departed.demand;
-            request.window_ack = departed.window_ack;
+            request.report = departed.report;
             self.requests.append(&mut leaving, id);
         }
+        let report = connection.outbox.poll_report();
         let mut dropped = Vec::new();
         while let Some(drop) = connection.outbox.poll_dropped() {
             dropped.push(drop);
@@ -222,12 +222,13 @@ impl World<'_> {
         for (id, reason) in dropped {
             self.end(id, Outcome::DroppedAtClient(reason.into()));
         }
-        if leaving.len > 0 {
+        if leaving.len > 0 || report.is_some() {
+            self.on_the_way += u64::from(leaving.len);
             let delay = self.network_delay();
             let Some(connection) = standing(&mut self.clients, link) else { return };
             connection.delivered = connection.delivered.max(self.now + delay);
-            self.on_the_way += u64::from(leaving.len);
-            self.events.push(connection.delivered, Event::ToServer { link, requests: leaving });
+            let message = Event::ToServer { link, requests: leaving, report };
+            self.events.push(connection.delivered, message);
         }
     }
 

@@ -21,6 +21,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use seawall_control::client::Report as ClientReport;
 use seawall_control::config::ConfigError;
 use seawall_control::controller::{Algorithm, Feedback, Init};
 use seawall_control::{Instant, Rng};
@@ -50,8 +51,8 @@ const AUDIT_PERIOD: Duration = Duration::from_millis(1);
 enum Event {
     /// A request is due at a client.
     Due { client: u32 },
-    /// A message reaches a server.
-    ToServer { link: Link, requests: Chain },
+    /// A message reaches a server; the report is of a client that sends no request.
+    ToServer { link: Link, requests: Chain, report: Option<ClientReport> },
     /// A core has done what it worked on.
     CoreDone { server: u16, core: u16 },
     /// A message reaches a client; `pushed` if it has no reply.
@@ -245,7 +246,7 @@ impl<'a> World<'a> {
                 self.schedule_arrival();
                 self.offer(client);
             }
-            Event::ToServer { link, requests } => self.receive(link, requests),
+            Event::ToServer { link, requests, report } => self.receive(link, requests, report),
             Event::CoreDone { server, core } => self.core_done(server, core),
             Event::ToClient { link, replies, feedback } => self.answer(link, replies, feedback),
             Event::ClientTimer { link } => self.client_timer(link),

@@ -3,6 +3,7 @@
 use std::ops::{Index, IndexMut};
 use std::time::Duration;
 
+use seawall_control::client::Report;
 use seawall_control::request::{Claims, Context, Stage};
 use seawall_control::{Instant, Rng};
 use seawall_measure::ServiceTime;
@@ -59,8 +60,8 @@ pub(super) struct Request {
     /// When its first step began, and the CPU time that all had so far.
     pub(super) started: Instant,
     pub(super) worked: Duration,
-    pub(super) demand: u32,
-    pub(super) window_ack: u32,
+    /// What its client told with it.
+    pub(super) report: Report,
     /// Draws the times of its steps: the same whatever else happens.
     pub(super) work: Rng,
     /// Who follows it in a chain.
@@ -96,8 +97,7 @@ impl Request {
             refused_at: Stage::ADMISSION,
             started: scheduled,
             worked: Duration::ZERO,
-            demand: 0,
-            window_ack: 0,
+            report: Report { demand: 0, window_ack: 0 },
             work: Rng::new(nature),
             next: NOBODY,
             context: Context::new(Claims::default(), scheduled),

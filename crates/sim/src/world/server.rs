@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use seawall_control::client::Report;
 use seawall_control::controller::{
     Algorithm, Arrival, Completion, Dequeue, Feedback, Init, Outcome, Refusal, RefusalReason,
     ServerController, SessionEvent, SessionId, Signal, Verdict,
@@ -80,7 +81,7 @@ pub(super) struct Server {
 #[derive(Clone, Copy, Debug)]
 enum Task {
     /// Read what a client sent.
-    Read { link: Link, requests: Chain, queued: Instant },
+    Read { link: Link, requests: Chain, report: Option<Report>, queued: Instant },
     /// Write what is ready for a client.
     Write { link: Link },
     /// Run a request.
@@ -91,7 +92,7 @@ enum Task {
 #[derive(Clone, Copy, Debug)]
 enum Work {
     Nothing,
-    Reading { link: Link, requests: Chain, queued: Instant },
+    Reading { link: Link, requests: Chain, report: Option<Report>, queued: Instant },
     Running { request: RequestId },
     Writing { link: Link, replies: Chain, feedback: Feedback },
 }
@@ -235,12 +236,12 @@ impl Server {
 
 impl World<'_> {
     /// A message has reached a server.
-    pub(super) fn receive(&mut self, link: Link, requests: Chain) {
+    pub(super) fn receive(&mut self, link: Link, requests: Chain, report: Option<Report>) {
         let measured = self.is_measured();
         self.on_the_way -= u64::from(requests.len);
         let server = &mut self.servers[usize::from(link.server)];
         server.counts.received += u64::from(measured);
-        server.messages.push_back(Task::Read { link, requests, queued: self.now });
+        server.messages.push_back(Task::Read { link, requests, report, queued: self.now });
         self.dispatch(link.server);
     }
 
@@ -279,9 +280,9 @@ impl World<'_> {
         let server = &mut self.servers[usize::from(index)];
         match std::mem::replace(&mut server.cores[usize::from(core)], Work::Nothing) {
             Work::Nothing => self.books.core_was_idle(),
-            Work::Reading { link, requests, queued } => {
+            Work::Reading { link, requests, report, queued } => {
                 server.idle.push(core);
-                self.judge(link, requests, queued);
+                self.judge(link, requests, report, queued);
             }
             Work::Running { request } => {
                 server.idle.push(core);
@@ -301,7 +302,9 @@ impl World<'_> {
     fn dispatch(&mut self, index: u16) {
         while let Some(task) = self.servers[usize::from(index)].next_task() {
             match task {
-                Task::Read { link, requests, queued } => self.read(link, requests, queued),
+                Task::Read { link, requests, report, queued } => {
+                    self.read(link, requests, report, queued);
+                }
                 Task::Write { link } => self.write(link),
                 Task::Run { request, since } => self.run_first(index, since, request),
             }
@@ -309,20 +312,26 @@ impl World<'_> {
         self.rearm_server(index);
     }
 
-    fn read(&mut self, link: Link, requests: Chain, queued: Instant) {
+    fn read(&mut self, link: Link, requests: Chain, report: Option<Report>, queued: Instant) {
         let costs = &self.servers[usize::from(link.server)].costs;
-        let time = costs.receive + costs.request * requests.len;
-        self.occupy(link.server, Work::Reading { link, requests, queued }, time);
+        let items = requests.len + u32::from(report.is_some());
+        let time = costs.receive + costs.request * items;
+        self.occupy(link.server, Work::Reading { link, requests, report, queued }, time);
     }
 
     /// Requests have been read: which of them may join the run queue?
-    fn judge(&mut self, link: Link, mut requests: Chain, queued: Instant) {
+    fn judge(&mut self, link: Link, mut requests: Chain, report: Option<Report>, queued: Instant) {
         let (now, waited) = (self.now, self.now.since(queued));
         let server = &mut self.servers[usize::from(link.server)];
         if server.sessions[link.client as usize].generation != link.generation {
             return self.forget(requests);
         }
         server.read_delay = server.read_delay.max(waited);
+        if let Some(Report { demand, window_ack }) = report {
+            let event = SessionEvent::Demand { demand, window_ack };
+            server.controller.on_session(now, session(link), event);
+            server.push(now);
+        }
         while let Some(id) = self.requests.take_first(&mut requests) {
             match self.admit(link, id, waited) {
                 Ok(()) => {
@@ -346,8 +355,8 @@ impl World<'_> {
         let age = server.age(now);
         let mut arrival = Arrival::new(session(link));
         (arrival.id, arrival.class) = (request.number, Class(request.class));
-        arrival.demand = request.demand;
-        arrival.window_ack = request.window_ack;
+        arrival.demand = request.report.demand;
+        arrival.window_ack = request.report.window_ack;
         if self.fault == Some(Fault::ForgetsWindows) {
             arrival.window_ack += 1;
         }

@@ -12,7 +12,7 @@ pub(super) enum CloseReason {
     Io(io::Error),
     /// A command began and its end did not come in time.
     Incomplete,
-    /// The client does not read its replies.
+    /// The client does not read its replies, or too slowly.
     NotReading,
     /// The server stops.
     Shutdown,

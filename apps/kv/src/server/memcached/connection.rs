@@ -21,6 +21,7 @@ use super::Shared;
 use super::close::CloseReason;
 use super::output::Output;
 use super::pipeline::{Outcome, Pipeline, Running, line};
+use super::surplus::Surplus;
 use crate::native;
 use crate::protocol::response::Reply;
 use crate::protocol::{self, Command, ParseError, Parser};
@@ -100,6 +101,8 @@ struct Connection {
     command_since: Option<Instant>,
     /// Since when the client has read nothing of what waits for it.
     write_since: Option<Instant>,
+    /// How long more may be unread than the limit.
+    surplus: Surplus,
 }
 
 impl Connection {
@@ -120,6 +123,7 @@ impl Connection {
             listening_since: Some(clock::now()),
             command_since: None,
             write_since: None,
+            surplus: Surplus::default(),
         }
     }
 
@@ -279,9 +283,18 @@ impl Connection {
             self.pipeline.finish(id, outcome);
         }
         while let Some(reply) = self.pipeline.pop() {
-            self.output.push(reply);
+            self.push(reply);
         }
         came
+    }
+
+    fn push(&mut self, reply: Bytes) {
+        let len = reply.len();
+        self.output.push(reply);
+        let above = self.output.len().saturating_sub(self.shared.limits.unread_bytes).min(len);
+        if above > 0 {
+            self.surplus.on_more(above, clock::now());
+        }
     }
 
     /// Reads once; true if there was something.
@@ -313,6 +326,9 @@ impl Connection {
             Poll::Pending if self.output.len() < before => self.write_since = Some(clock::now()),
             Poll::Pending => self.write_since = self.write_since.or_else(|| Some(clock::now())),
         }
+        if self.output.len() <= self.shared.limits.unread_bytes {
+            self.surplus.on_drained();
+        }
         Ok(())
     }
 
@@ -321,7 +337,8 @@ impl Connection {
         let passed = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
         let limits = &self.shared.limits;
         let write = self.write_since.map(|since| since + limits.write_timeout);
-        if passed(write) {
+        let surplus = self.surplus.deadline();
+        if passed(write) || passed(surplus) {
             return Err(CloseReason::NotReading);
         }
         let mut command = self.command_since.map(|since| since + limits.frame_timeout);
@@ -331,7 +348,7 @@ impl Connection {
             self.closing = Some(CloseReason::Incomplete);
             cx.waker().wake_by_ref();
         }
-        let next = [command, write].into_iter().flatten().min();
+        let next = [command, write, surplus].into_iter().flatten().min();
         self.guest.set_deadline(next.unwrap_or(Instant::NEVER));
         Ok(())
     }

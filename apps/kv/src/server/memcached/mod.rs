@@ -16,6 +16,7 @@ mod connection;
 mod footprint;
 mod output;
 mod pipeline;
+mod surplus;
 
 use std::io;
 use std::net::SocketAddr;

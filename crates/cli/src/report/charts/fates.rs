@@ -98,27 +98,27 @@ fn draw(bars: &[Bar], frame: &Frame, title: String) -> Chart {
     Chart { title, caption: caption.into(), svg }
 }
 
-/// What is known of how requests ended: rates, and the shares that were dropped.
+/// What is known of how the offered requests ended: rates, and the shares that were not served.
 struct Ends {
     offered: f64,
     goodput: f64,
-    throughput: f64,
     client_drop_rate: f64,
     server_drop_rate: f64,
+    lost_rate: f64,
 }
 
 impl From<&Point> for Ends {
     fn from(point: &Point) -> Self {
-        let &Point { offered, goodput, throughput, client_drop_rate, server_drop_rate, .. } = point;
-        Self { offered, goodput, throughput, client_drop_rate, server_drop_rate }
+        let &Point { offered, goodput, client_drop_rate, server_drop_rate, lost_rate, .. } = point;
+        Self { offered, goodput, client_drop_rate, server_drop_rate, lost_rate }
     }
 }
 
 impl From<&Figures> for Ends {
     fn from(figures: &Figures) -> Self {
-        let &Figures { offered, goodput, throughput, client_drop_rate, server_drop_rate, .. } =
+        let &Figures { offered, goodput, client_drop_rate, server_drop_rate, lost_rate, .. } =
             figures;
-        Self { offered, goodput, throughput, client_drop_rate, server_drop_rate }
+        Self { offered, goodput, client_drop_rate, server_drop_rate, lost_rate }
     }
 }
 
@@ -131,13 +131,12 @@ fn shares(ends: &Ends) -> [f64; 5] {
         return [0.0; 5];
     }
     let good = part(ends.goodput / ends.offered, 1.0);
-    let late = part((ends.throughput - ends.goodput) / ends.offered, 1.0 - good);
-    let dropped = part(ends.client_drop_rate, 1.0 - good - late);
-    let sent = 1.0 - dropped;
-    let refused = part(ends.server_drop_rate * sent, 1.0 - good - late - dropped);
-    let lost = (1.0 - good - late - dropped - refused).max(0.0);
+    let dropped = part(ends.client_drop_rate, 1.0 - good);
+    let refused = part(ends.server_drop_rate * (1.0 - dropped), 1.0 - good - dropped);
+    let lost = part(ends.lost_rate, 1.0 - good - dropped - refused);
+    let late = (1.0 - good - dropped - refused - lost).max(0.0);
     // The rest of a rounding is nobody's fate.
-    let lost = if lost < 1e-3 { 0.0 } else { lost };
+    let late = if late < 1e-3 { 0.0 } else { late };
     [good, late, refused, dropped, lost]
 }
 
@@ -168,9 +167,9 @@ mod tests {
         let ends = Ends {
             offered: 100.0,
             goodput: 40.0,
-            throughput: 50.0,
             client_drop_rate: 0.2,
             server_drop_rate: 0.25,
+            lost_rate: 0.1,
         };
         let expected = [0.4, 0.1, 0.2, 0.2, 0.1];
         for (share, expected) in shares(&ends).into_iter().zip(expected) {

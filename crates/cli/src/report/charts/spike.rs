@@ -6,11 +6,8 @@ use super::over_time::{self, Slo};
 use super::sheet::{Frame, Sheet};
 use super::stroke::Stroke;
 use super::{Chart, Look, largest, name_of, palette};
-use crate::report::data::{Bin, NO_CONTROL, ServiceReport, Spike, SpikeRun};
+use crate::report::data::{Bin, NO_CONTROL, SPIKE_BIN_S, ServiceReport, Spike, SpikeRun};
 use crate::report::format;
-
-/// Width of a bin, in seconds.
-const BIN_S: f64 = 0.02;
 
 /// The charts of the spike, if there was one.
 pub(super) fn all(service: &ServiceReport, id: &str) -> Vec<Chart> {
@@ -76,14 +73,11 @@ fn frame(
     let settled: Vec<String> = spike
         .runs
         .iter()
-        .map(|run| match run.stable_after_ms {
-            Some(ms) => {
-                format!("{}: stable after {}.", name_of(&run.control), format::delay_ms(ms))
-            }
-            None => format!("{}: not stable.", name_of(&run.control)),
+        .map(|run| {
+            format!("{}, stable: {}.", name_of(&run.control), spike.stable(run.stable_after_ms))
         })
         .collect();
-    let end = largest(bins(spike).map(|bin| bin.t_s + BIN_S));
+    let end = largest(bins(spike).map(|bin| bin.t_s + SPIKE_BIN_S));
     Frame {
         id,
         title: format!("{title}: {}", service.service),

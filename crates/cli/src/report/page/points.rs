@@ -1,17 +1,17 @@
 //! The table of all points of a service.
 
-use super::{cells, latency};
+use super::{AT_LEAST, cells, latency};
 use crate::report::data::{Point, ServiceReport};
 use crate::report::format;
 use crate::report::html::escape;
 
-/// The columns.
+/// The columns; what the fifth one is a share of depends on the service.
 const COLUMNS: [&str; 15] = [
     "Control",
     "Load",
     "Offered|/s",
     "Goodput|/s",
-    "of|peak",
+    "of|",
     "Served|/s",
     "p50",
     "p99",
@@ -29,6 +29,8 @@ pub(super) fn table(service: &ServiceReport) -> String {
     if service.points.is_empty() {
         return String::new();
     }
+    let of_most = format!("of|{}", service.most().0);
+    let columns = COLUMNS.map(|name| if name == "of|" { &of_most } else { name });
     let mut bodies = String::new();
     for control in service.controls() {
         let rows: String =
@@ -36,9 +38,9 @@ pub(super) fn table(service: &ServiceReport) -> String {
         bodies += &format!("<tbody>\n{rows}</tbody>\n");
     }
     format!(
-        "<h3>All points</h3>\n{}<p class=\"fine\">Bold: above the SLO. Dropped: share of the \
-         offered requests. Refused: share of those sent. Grey with *: not valid.</p>\n{}",
-        super::table("points", &COLUMNS, &bodies),
+        "<h3>All points</h3>\n{}<p class=\"fine\">Bold: above the SLO. {AT_LEAST} Dropped: share \
+         of the offered requests. Refused: share of those sent. Grey with *: not valid.</p>\n{}",
+        super::table("points", &columns, &bodies),
         reasons(service),
     )
 }
@@ -46,15 +48,16 @@ pub(super) fn table(service: &ServiceReport) -> String {
 fn row(service: &ServiceReport, point: &Point) -> String {
     let class = if point.valid { "point" } else { "point invalid" };
     let mark = if point.valid { "" } else { " *" };
+    let latency = |us, q| latency((us, q), point.latency_censored, service.slo_us);
     let cells = cells(&[
         format::load(point.load),
         format::rate(point.offered),
         format::rate(point.goodput),
-        format::percent_of(point.goodput, service.peak_uncontrolled),
+        format::percent_of(point.goodput, service.most().1),
         format::rate(point.throughput),
-        latency(point.p50_us, service.slo_us),
-        latency(point.p99_us, service.slo_us),
-        latency(point.p999_us, service.slo_us),
+        latency(point.p50_us, 0.5),
+        latency(point.p99_us, 0.99),
+        latency(point.p999_us, 0.999),
         format::percent(point.client_drop_rate),
         format::percent(point.server_drop_rate),
         format::delay_or_nothing(point.reject_p99_us),

@@ -2,7 +2,9 @@
 
 use seawall_measure::Figures;
 
-use super::{Mood, Page, Tile, cells, definitions, figures, latency, measured_on, tail_tile};
+use super::{
+    AT_LEAST, Mood, Page, Tile, cells, definitions, figures, latency, measured_on, tail_tile,
+};
 use crate::report::data::Host;
 use crate::report::html::{escape, keep_units};
 use crate::report::run::Report;
@@ -44,7 +46,7 @@ pub(crate) fn render(run: &Report, host: &Host) -> String {
             charts = figures(charts::run(run)),
             table = summary(run),
             facts = facts(run),
-            method = super::method::of_run(),
+            method = super::method::of_run(run.bin_s),
         ),
     };
     page.render(host)
@@ -69,7 +71,7 @@ fn tiles(run: &Report) -> Vec<Tile> {
             format!("{}/s", format::rate(total.goodput)),
             format!("{share} of the {offered}/s offered"),
         ),
-        tail_tile("p99 latency".into(), total.p99_us, run.within_slo(), run.summary.slo_us),
+        tail_tile("p99 latency".into(), run.p99(), run.within_slo(), run.summary.slo_us),
         Tile::new(
             Mood::Neutral,
             "Dropped at the clients",
@@ -95,26 +97,26 @@ fn summary(run: &Report) -> String {
         bodies += &format!("<tbody>\n{}</tbody>\n", row(run, "all", &run.summary.total));
     }
     format!(
-        "{}<p class=\"fine\">Bold: above the SLO. Dropped: share of the offered requests. Refused: \
-         share of those sent.{}</p>\n",
+        "{}<p class=\"fine\">Bold: above the SLO. {AT_LEAST} Dropped: share of the offered \
+         requests. Refused: share of those sent.{}</p>\n",
         super::table("points", &COLUMNS, &bodies),
         reasons(&run.summary.total),
     )
 }
 
 fn row(run: &Report, class: &str, figures: &Figures) -> String {
-    let slo_us = run.summary.slo_us;
+    let latency = |us, q| latency((us, q), figures.latency_censored, run.summary.slo_us);
     let count = |count: u64| format::rate(count as f64);
     let cells = cells(&[
         format::rate(figures.offered),
         format::rate(figures.goodput),
         format::percent_of(figures.goodput, figures.offered),
         format::rate(figures.throughput),
-        latency(figures.p50_us, slo_us),
-        latency(figures.p90_us, slo_us),
-        latency(figures.p99_us, slo_us),
-        latency(figures.p999_us, slo_us),
-        latency(figures.max_us, slo_us),
+        latency(figures.p50_us, 0.5),
+        latency(figures.p90_us, 0.9),
+        latency(figures.p99_us, 0.99),
+        latency(figures.p999_us, 0.999),
+        latency(figures.max_us, 1.0),
         format::percent(figures.client_drop_rate),
         format::percent(figures.server_drop_rate),
         format::delay_or_nothing(figures.reject_p99_us),
@@ -154,6 +156,9 @@ fn facts(run: &Report) -> String {
         ("SLO", format!("{slo} ({source})")),
     ];
     facts.extend(run.facts.iter().map(|(name, fact)| (*name, escape(fact))));
+    if let Some(share) = run.hit_share {
+        facts.push(("Hits", format!("{} of the lookups found something", format::percent(share))));
+    }
     facts.push(("Measurement", escape(&validity)));
     definitions(&facts)
 }
@@ -175,6 +180,7 @@ mod tests {
         assert_eq!(page.matches("<svg").count(), 4);
         assert!(page.contains("✓ valid") && !page.contains("class=\"warning\""), "{page}");
         assert!(page.contains("expired 1.2"), "{page}");
+        assert!(page.contains("75 % of the lookups found something"), "{page}");
     }
 
     #[test]

@@ -54,7 +54,7 @@ fn section(service: &ServiceReport, index: usize) -> String {
 fn facts(service: &ServiceReport) -> String {
     let facts = [
         format!("capacity {} requests/s", format::rate(service.capacity)),
-        format!("peak without control {}/s", format::rate(service.peak_uncontrolled)),
+        format!("peak without control {}", format::rate_or_nothing(service.peak_uncontrolled)),
         method::slo(service),
         format!("{} sessions", service.sessions),
     ];

@@ -36,16 +36,21 @@ fn row(service: &ServiceReport, id: &str) -> String {
     let verdict = verdict.as_ref();
     let with = verdict.and_then(|verdict| verdict.with);
     let or_nothing = |text: Option<String>| text.unwrap_or_else(|| format::NOTHING.into());
-    let p99 = |point: Option<&Point>| format::delay_or_nothing(point.and_then(|p| p.p99_us));
+    let p99 = |point: Option<&Point>| or_nothing(point.map(|point| escape(&point.p99())));
+    // The head speaks of the peak; where that is not known, the cell says of what it is a share.
+    let of_most = |share: String| match service.peak_uncontrolled {
+        Some(_) => share,
+        None => format!("{share} of {}", service.most().0),
+    };
     let cells = cells(&[
         or_nothing(verdict.map(|verdict| escape(verdict.control))),
         or_nothing(with.map(|point| format::load(point.load))),
-        or_nothing(verdict.map(Verdict::goodput_share)),
-        or_nothing(verdict.map(Verdict::goodput_share_without)),
+        or_nothing(verdict.map(Verdict::goodput_share).map(of_most)),
+        or_nothing(verdict.map(Verdict::goodput_share_without).map(of_most)),
         p99(with),
         p99(verdict.and_then(|verdict| verdict.without)),
         format::delay(service.slo_us),
-        or_nothing(service.spike.as_ref().map(|spike| settled(spike.stable_after_ms))),
+        or_nothing(service.spike.as_ref().map(|spike| spike.stable(spike.stable_after_ms))),
     ]);
     let name = escape(&service.service);
     format!("<tr><th scope=\"row\"><a href=\"#{id}\">{name}</a></th>{cells}</tr>\n")
@@ -54,24 +59,25 @@ fn row(service: &ServiceReport, id: &str) -> String {
 /// Tiles for the algorithm that stands for the service; nothing if there is none.
 pub(super) fn tiles(service: &ServiceReport) -> String {
     let Some(verdict) = Verdict::main(service) else { return String::new() };
+    let (name_of_most, most) = service.most();
+    let most = format::rate(most);
     let mut tiles = Vec::new();
     if let Some(point) = verdict.with {
         let at = format::load(point.load);
-        let peak = format::rate(service.peak_uncontrolled);
         let goodput = format::rate(point.goodput);
         tiles.push(Tile::new(
             Mood::Neutral,
             format!("Goodput with {} at {at}", verdict.control),
             verdict.goodput_share(),
-            format!("of the peak: {goodput} of {peak}/s"),
+            format!("of the {name_of_most}: {goodput} of {most}/s"),
         ));
         let name = format!("p99 latency at {at}");
-        tiles.push(tail_tile(name, point.p99_us, verdict.within_slo(), service.slo_us));
+        tiles.push(tail_tile(name, point.p99(), verdict.within_slo(), service.slo_us));
     }
     if let Some(point) = verdict.without {
         let p99 = match point.p99_us {
-            Some(p99) => format!("of the peak, p99 {}", format::delay(p99)),
-            None => "of the peak: nothing was served".into(),
+            Some(_) => format!("of the {name_of_most}, p99 {}", point.p99()),
+            None => format!("of the {name_of_most}: nothing was served"),
         };
         let name = format!("Without control at {}", format::load(point.load));
         tiles.push(Tile::new(Mood::Neutral, name, verdict.goodput_share_without(), p99));
@@ -79,16 +85,12 @@ pub(super) fn tiles(service: &ServiceReport) -> String {
     if let Some(spike) = &service.spike {
         let without = spike.runs.iter().find(|run| run.control == NO_CONTROL);
         let beside = match without {
-            Some(run) => format!("without control: {}", settled(run.stable_after_ms)),
+            Some(run) => format!("without control: {}", spike.stable(run.stable_after_ms)),
             None => String::new(),
         };
         let (from, to) = (format::load(spike.from_load), format::load(spike.to_load));
         let name = format!("Stable after {from} → {to}");
-        tiles.push(Tile::new(Mood::Neutral, name, settled(spike.stable_after_ms), beside));
+        tiles.push(Tile::new(Mood::Neutral, name, spike.stable(spike.stable_after_ms), beside));
     }
     super::tiles(&tiles)
-}
-
-fn settled(after_ms: Option<f64>) -> String {
-    after_ms.map_or_else(|| "never".into(), format::delay_ms)
 }

@@ -1,0 +1,105 @@
+//! The configuration as a file, what is not set included.
+
+use anyhow::Result;
+use toml::{Table, Value};
+
+use super::config::Config;
+
+/// What can be set and is not by default: tables, and their options with an example each, which is
+/// what they default to under an SLO of 2 ms if that is known. TOML cannot say that something is
+/// unset, so these are printed as comments.
+const EXAMPLES: [(&str, &[(&str, &str)]); 6] = [
+    ("server.admission.breakwater", &[("target_delay", "800us"), ("drop_delay", "1600us")]),
+    ("server.admission.aimd", &[("latency_target", "1ms")]),
+    ("server.admission.client", &[("expiry", "400us")]),
+    ("kv", &[("memcached", "127.0.0.1:11211")]),
+    ("metrics", &[("listen", "127.0.0.1:9117")]),
+    (
+        "server.tls",
+        &[
+            ("certificate", "server.pem"),
+            ("key", "server.key"),
+            ("client_authorities", "clients.pem"),
+        ],
+    ),
+];
+
+/// The text of a file that sets what `config` has, with the rest as comments.
+pub(super) fn file(config: &Config) -> Result<String> {
+    let text = toml::to_string_pretty(config)?;
+    let set: Table = text.parse()?;
+    let mut file = String::new();
+    for line in text.lines() {
+        file += &format!("{line}\n");
+        let table = line.strip_prefix('[').and_then(|line| line.strip_suffix(']'));
+        file += &table.map(|table| unset(&set, table)).unwrap_or_default();
+    }
+    for (table, _) in EXAMPLES.iter().filter(|(table, _)| find(&set, table).is_none()) {
+        file += &format!("\n# [{table}]\n{}", unset(&set, table));
+    }
+    Ok(file)
+}
+
+/// Comments for what is not set in a table.
+fn unset(set: &Table, table: &str) -> String {
+    let examples = EXAMPLES.iter().filter(|(name, _)| *name == table).flat_map(|(_, lines)| *lines);
+    let unset = examples.filter(|(key, _)| find(set, &format!("{table}.{key}")).is_none());
+    unset.map(|(key, value)| format!("# {key} = \"{value}\"\n")).collect()
+}
+
+/// What a key with dots is set to.
+fn find<'a>(set: &'a Table, key: &str) -> Option<&'a Value> {
+    match key.split_once('.') {
+        None => set.get(key),
+        Some((head, rest)) => find(set.get(head)?.as_table()?, rest),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(file: &str) -> Config {
+        let config: Config = toml::from_str(file).unwrap_or_else(|error| panic!("{error}: {file}"));
+        config.validate().unwrap_or_else(|error| panic!("{error}: {file}"));
+        config
+    }
+
+    /// Keys, with dots, that have no value.
+    fn nulls(value: &serde_json::Value, key: &str) -> Vec<String> {
+        match value {
+            serde_json::Value::Null => vec![key.to_owned()],
+            serde_json::Value::Object(fields) => {
+                let inner = |(name, value)| nulls(value, format!("{key}.{name}").trim_matches('.'));
+                fields.iter().flat_map(inner).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    #[test]
+    fn every_comment_can_be_made_an_option() {
+        let file = file(&Config::default()).unwrap();
+        let (options, tls) = file.split_once("\n# [server.tls]\n").unwrap();
+        let comments: Vec<&str> = options.lines().filter(|line| line.starts_with("# ")).collect();
+        assert_eq!(comments.len(), 6, "{file}");
+        for comment in comments {
+            read(&options.replace(comment, &comment[2..]));
+        }
+        let all = file.replace("\n# ", "\n");
+        assert_eq!(read(&all).server.tls.unwrap().key.to_str(), Some("server.key"));
+        assert_eq!(tls.lines().count(), 3);
+    }
+
+    #[test]
+    fn nothing_that_can_be_set_is_missing() {
+        let config = Config::default();
+        let unset = nulls(&serde_json::to_value(&config).unwrap(), "");
+        assert!(unset.contains(&"kv.memcached".to_owned()), "{unset:?}");
+        let all = read(&file(&config).unwrap().replace("\n# ", "\n"));
+        let still_unset = nulls(&serde_json::to_value(&all).unwrap(), "");
+        assert!(still_unset.is_empty(), "{still_unset:?}");
+        // What is set is no comment any more.
+        assert!(!file(&all).unwrap().contains('#'));
+    }
+}

@@ -1,0 +1,133 @@
+//! The books of one client: what it has in the server, from its session to its last reply.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use std::vec::Drain;
+
+use async_task::Task;
+use seawall_control::Instant;
+use seawall_control::controller::RefusalReason;
+use seawall_control::request::Identity;
+use seawall_control::wire;
+
+use super::Shared;
+use super::admission::{Entry, News};
+use super::close::CloseReason;
+use super::context::Context;
+use super::job::{End, Reply};
+use super::run_queue::Job;
+use super::session::Session;
+use super::stats::add;
+
+/// A session, its calls and their replies. Dropping it cancels what is left, and gives everything
+/// back, however its connection ended.
+#[derive(Debug)]
+pub(super) struct Books {
+    shared: Arc<Shared>,
+    pub(super) session: Arc<Session>,
+    /// The controller knows the session.
+    identified: bool,
+    /// Calls on the run queue or in a handler. Dropping one cancels it.
+    calls: HashMap<u64, Task<(), Context>>,
+    /// Calls that are not settled.
+    in_flight: u32,
+    /// Replies that are ready.
+    replies: Vec<Reply>,
+}
+
+impl Books {
+    /// Opens a session.
+    ///
+    /// # Errors
+    ///
+    /// There are too many, or the server is about to stop.
+    pub(super) fn open(shared: &Arc<Shared>) -> Result<Self, CloseReason> {
+        let session = shared.admission.open()?;
+        Ok(Self {
+            shared: shared.clone(),
+            session,
+            identified: false,
+            calls: HashMap::new(),
+            in_flight: 0,
+            replies: Vec::new(),
+        })
+    }
+
+    /// The client has said who it is.
+    pub(super) fn identify(&mut self, identity: Identity) {
+        self.shared.admission.identify(self.session.id, identity);
+        self.identified = true;
+    }
+
+    /// Judges a call that was read `now`, after its bytes had waited for `waited`. The reply of one
+    /// that is refused is ready then.
+    pub(super) fn arrive(
+        &mut self,
+        now: Instant,
+        frame: &wire::Request,
+        waited: Duration,
+    ) -> Result<Context, RefusalReason> {
+        let Shared { admission, router, counters, config, .. } = &*self.shared;
+        let excess = self.in_flight >= config.limits.outstanding;
+        let entry = admission.arrive(now, self.session.id, frame, router, waited, excess);
+        add(&counters.requests, 1);
+        self.in_flight += 1;
+        match entry {
+            Entry::Admitted(context) => Ok(context),
+            Entry::Refused(context, refusal) => {
+                if refusal.reason == RefusalReason::WindowExceeded {
+                    add(&counters.window_violations, 1);
+                }
+                self.replies.push(Reply::unserved(context, End::Rejected(refusal.rejected)));
+                Err(refusal.reason)
+            }
+        }
+    }
+
+    /// Lets a call run that was admitted as `id`.
+    pub(super) fn run(&mut self, now: Instant, id: u64, (job, task): (Job, Task<(), Context>)) {
+        self.calls.insert(id, task);
+        self.shared.queue.push(now, job);
+    }
+
+    /// Cancels a call, if there is one. It gets its reply all the same.
+    pub(super) fn cancel(&mut self, id: u64) {
+        self.calls.remove(&id);
+    }
+
+    /// Hands out all replies that are ready, or none if there is only something to tell.
+    pub(super) fn settle(&mut self) -> Option<(News, Drain<'_, Reply>)> {
+        let Shared { admission, counters, .. } = &*self.shared;
+        let push = self.session.collect(&mut self.replies);
+        if self.replies.is_empty() {
+            let news = News { feedback: push?, queue_delay: admission.queue_age() };
+            return Some((news, self.replies.drain(..)));
+        }
+        let news = admission.complete(self.session.id, &self.replies);
+        self.in_flight -= self.replies.len() as u32;
+        for reply in &self.replies {
+            counters.ended(reply);
+            self.calls.remove(&reply.context.claims().id);
+        }
+        Some((news, self.replies.drain(..)))
+    }
+
+    /// True if a call of this number is on the run queue or in a handler.
+    pub(super) fn is_running(&self, id: u64) -> bool {
+        self.calls.contains_key(&id)
+    }
+
+    /// Calls that are not settled.
+    pub(super) fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+}
+
+impl Drop for Books {
+    fn drop(&mut self) {
+        drop(self.settle());
+        self.shared.admission.close(self.session.id, self.identified, self.in_flight);
+        add(&self.shared.counters.cancellations, u64::from(self.in_flight));
+    }
+}
