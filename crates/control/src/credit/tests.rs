@@ -128,6 +128,7 @@ fn idle_sessions_give_back_what_far_exceeds_the_pool() {
 #[test]
 fn who_gives_credits_back_unused_is_not_taken_for_hungry() {
     let mut server = server(100, &[60], 30);
+    server.config.revoke_beyond = 0.0;
     tell_demand(&mut server, 0, 3);
     assert_eq!(server.poll_push(Instant::ORIGIN).map(|(id, _)| id), Some(id(0)));
     assert_eq!(server.demand(id(0)), 0);
