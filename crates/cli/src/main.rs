@@ -9,6 +9,7 @@ mod output;
 mod pin;
 mod progress;
 mod report;
+mod reproduce;
 mod serve;
 mod sim;
 
@@ -47,6 +48,8 @@ enum Command {
     Load(Box<load::Options>),
     /// Simulate what a plan describes: any number of clients and cores, on this machine
     Sim(sim::Options),
+    /// Repeat the papers' evaluations in the simulator, and judge their claims
+    Reproduce(reproduce::Options),
 }
 
 fn main() -> ExitCode {
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Command::Serve(options) => serve::run(&options),
         Command::Load(options) => load::run(&options),
         Command::Sim(options) => sim::run(&options),
+        Command::Reproduce(options) => reproduce::run(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -73,7 +73,7 @@ pub struct Shift {
 }
 
 /// Metrics that claims may name, beside those of [`Figures`] and of shifts.
-const METRICS: [&str; 5] = ["received", "sent", "credits", "busy", "revoked"];
+const METRICS: [&str; 6] = ["goodput_share", "received", "sent", "credits", "busy", "revoked"];
 
 /// Whether a claim may ask for it.
 pub(crate) fn is_metric(name: &str) -> bool {
@@ -96,6 +96,10 @@ pub(crate) fn allowed_metrics() -> String {
         SHIFT_METRICS.join(", shift1.")
     )
 }
+
+/// Metrics of a time series.
+pub(crate) const BIN_METRICS: [&str; 5] =
+    ["offered", "goodput", "throughput", "p99_us", "reject_mean_us"];
 
 const SHIFT_METRICS: [&str; 4] =
     ["stable_after_ms", "p99_peak_us", "reject_peak_us", "goodput_dip"];
@@ -130,6 +134,7 @@ impl Run {
     /// A number by its name; `None` when there is no such, or nothing was measured.
     pub fn metric(&self, name: &str) -> Option<f64> {
         match name {
+            "goodput_share" => Some(self.figures.goodput / self.capacity),
             "received" => Some(self.received),
             "sent" => Some(self.sent),
             "credits" => Some(self.credits),
@@ -155,6 +160,18 @@ impl Shift {
             "goodput_dip" => self.goodput_dip,
             _ => None,
         }
+    }
+}
+
+/// A number of a bin by its name; `None` when there is no such, or nothing was measured.
+pub(crate) fn of_bin(bin: &Bin, name: &str) -> Option<f64> {
+    match name {
+        "offered" => Some(bin.offered),
+        "goodput" => Some(bin.goodput),
+        "throughput" => Some(bin.throughput),
+        "p99_us" => bin.p99_us,
+        "reject_mean_us" => bin.reject_mean_us,
+        _ => None,
     }
 }
 

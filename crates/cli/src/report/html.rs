@@ -2,7 +2,7 @@
 
 /// The text with every character that has a meaning in markup replaced, for content and quoted
 /// attributes alike.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

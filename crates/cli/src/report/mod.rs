@@ -20,7 +20,7 @@ pub(crate) mod run;
 pub(crate) mod table;
 
 pub(crate) mod charts;
-mod html;
+pub(crate) mod html;
 #[cfg(test)]
 pub(crate) mod sample;
 mod verdict;

@@ -23,17 +23,17 @@ const STYLE: &str = include_str!("page/style.css");
 const AT_LEAST: &str = "&gt;: at least, since more requests than lie above it were never answered.";
 
 /// What one page shows; the rest is the same for all. All but the title is HTML.
-struct Page {
+pub(crate) struct Page {
     /// The name of the window.
-    title: String,
-    heading: &'static str,
-    lead: String,
-    main: String,
+    pub(crate) title: String,
+    pub(crate) heading: &'static str,
+    pub(crate) lead: String,
+    pub(crate) main: String,
 }
 
 impl Page {
     /// The whole document, with the facts of the host at its end.
-    fn render(&self, host: &Host) -> String {
+    pub(crate) fn render(&self, host: &Host) -> String {
         let Self { title, heading, lead, main } = self;
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -55,7 +55,7 @@ fn style() -> String {
 }
 
 /// Where and when, for the lead.
-fn measured_on(host: &Host) -> String {
+pub(crate) fn measured_on(host: &Host) -> String {
     let Host { cpu_model, cores, date, .. } = host;
     let processors = if *cores == 1 { "processor" } else { "processors" };
     format!("Measured on {}, {cores} {processors}, {}.", escape(cpu_model), escape(date))
@@ -83,7 +83,7 @@ fn definitions<T: AsRef<str>>(definitions: &[(&str, T)]) -> String {
 }
 
 /// Charts side by side, where there is room.
-fn figures(charts: Vec<Chart>) -> String {
+pub(crate) fn figures(charts: Vec<Chart>) -> String {
     let figure = |chart: Chart| {
         format!(
             "<figure>\n<figcaption><strong>{}</strong> {}</figcaption>\n\

@@ -1,6 +1,6 @@
 //! `seawall sim`: runs the plan in a file, and shows what came of it.
 
-mod plot;
+pub(crate) mod plot;
 mod table;
 
 use std::io::Write;

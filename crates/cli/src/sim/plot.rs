@@ -23,8 +23,7 @@ pub(super) fn write(plan: &Plan, runs: &[Run], folder: &Path) -> Result<()> {
 /// A figure with its numbers.
 pub(crate) fn lines(figure: &Figure, runs: &[Run], id: &str) -> Lines {
     let drawn = figure.draw(runs);
-    let multiple = |label: &String| label.strip_suffix('x').unwrap_or(label).parse::<f64>().ok();
-    let numbers: Option<Vec<f64>> = drawn.labels.iter().map(multiple).collect();
+    let numbers: Option<Vec<f64>> = drawn.labels.iter().map(|label| number(label)).collect();
     let across = match &numbers {
         Some(_) => Across::Numbers(|number| format::round(&format::rate(number))),
         None => Across::Names(drawn.labels.clone()),
@@ -41,7 +40,7 @@ pub(crate) fn lines(figure: &Figure, runs: &[Run], id: &str) -> Lines {
         id: id.into(),
         title: figure.title(),
         caption: figure.about.clone(),
-        x: figure.x.clone(),
+        x: if figure.x == "time" { "time (s)".into() } else { figure.x.clone() },
         across,
         y: axis_name(&figure.y),
         unit,
@@ -50,10 +49,21 @@ pub(crate) fn lines(figure: &Figure, runs: &[Run], id: &str) -> Lines {
     }
 }
 
+/// A label that is a number: `0.9x`, `850k`, `2M`, `1000`.
+fn number(label: &str) -> Option<f64> {
+    let (digits, times) = match label.strip_suffix(['x', 'k', 'M']) {
+        Some(digits) if label.ends_with('k') => (digits, 1e3),
+        Some(digits) if label.ends_with('M') => (digits, 1e6),
+        Some(digits) => (digits, 1.0),
+        None => (label, 1.0),
+    };
+    Some(digits.parse::<f64>().ok()? * times)
+}
+
 fn unit(metric: &str) -> Unit {
     match metric {
         "offered" | "goodput" | "throughput" | "received" | "sent" | "credits" => Unit::Rate,
-        "client_drop_rate" | "server_drop_rate" | "busy" => Unit::Share,
+        "client_drop_rate" | "server_drop_rate" | "busy" | "goodput_share" => Unit::Share,
         _ if metric.ends_with("_us") => Unit::Delay,
         _ => Unit::Number,
     }

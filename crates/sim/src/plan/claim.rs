@@ -38,6 +38,10 @@ pub struct Claim {
     /// How both make one number. Default `value`.
     #[serde(default)]
     pub measure: Measure,
+    /// Instead of case with case: the highest or lowest metric of all cases `at` these labels with
+    /// that of all cases with the labels of `over`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extreme: Option<Extreme>,
     /// Which case is taken when `at` and `over` leave several. Default `least`, which says that it
     /// holds for all of them.
     #[serde(default)]
@@ -85,6 +89,16 @@ pub enum Pick {
     Most,
     /// The mean.
     Mean,
+}
+
+/// Which of many cases speaks for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Extreme {
+    /// The one with the highest metric.
+    Highest,
+    /// The one with the lowest.
+    Lowest,
 }
 
 /// Which numbers count as reproduced.
@@ -144,6 +158,14 @@ impl Claim {
         pairs
     }
 
+    /// The cases that meet `wanted`.
+    pub(super) fn cases<'a>(
+        cases: &'a [&'a Params],
+        wanted: &'a BTreeMap<String, Choice>,
+    ) -> impl Iterator<Item = &'a Params> {
+        cases.iter().copied().filter(|case| meets(case, wanted))
+    }
+
     pub(super) fn check(&self, cases: &[Case]) -> Result<(), PlanError> {
         let refuse = |field: &str, problem: String| {
             Err(PlanError::field(format!("claim {}: {field}", self.id), problem))
@@ -173,9 +195,19 @@ impl Claim {
                 }
             }
         }
-        if self.pairs(&params).is_empty() {
+        if self.extreme.is_some() && self.measure == Measure::Value {
+            return refuse("extreme", "a value has nothing to compare with".into());
+        }
+        if self.extreme.is_none() && self.pairs(&params).is_empty() {
             return refuse("at, over", "no cases meet both".into());
         }
         Ok(())
     }
+}
+
+fn meets(params: &Params, wanted: &BTreeMap<String, Choice>) -> bool {
+    let meets = |(name, choice): (&String, &Choice)| {
+        params.0.get(name).is_some_and(|label| choice.allows(label))
+    };
+    wanted.iter().all(meets)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use seawall_measure::Bin;
 use serde::{Deserialize, Serialize};
 
 use super::case::Params;
@@ -11,6 +12,9 @@ use crate::outcome::{self, Run};
 
 /// What is drawn of a plan that names no figures.
 const DEFAULTS: [&str; 4] = ["goodput", "p99_us", "client_drop_rate", "server_drop_rate"];
+
+/// What goes across when a figure shows runs over time.
+const TIME: &str = "time";
 
 /// One figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -86,13 +90,13 @@ impl Figure {
         };
         let mut names = Vec::new();
         for run in runs.iter().filter(|run| chosen(&run.params)) {
-            let Some(across) = run.params.0.get(&self.x) else { continue };
-            let across = place(&mut drawn.labels, across);
             let line = place(&mut names, &self.name(&run.params));
-            let Some(value) = run.metric(&self.y) else { continue };
-            match sums.iter_mut().find(|sum| (sum.0, sum.1) == (line, across)) {
-                Some(sum) => (sum.2, sum.3) = (sum.2 + value, sum.3 + 1),
-                None => sums.push((line, across, value, 1)),
+            for (label, value) in self.values(run) {
+                let across = place(&mut drawn.labels, &label);
+                match sums.iter_mut().rev().find(|sum| (sum.0, sum.1) == (line, across)) {
+                    Some(sum) => (sum.2, sum.3) = (sum.2 + value, sum.3 + 1),
+                    None => sums.push((line, across, value, 1)),
+                }
             }
         }
         for (line, name) in names.into_iter().enumerate() {
@@ -103,6 +107,18 @@ impl Figure {
             drawn.lines.push((name, points));
         }
         drawn
+    }
+
+    /// What a run has to show: one number, or one for each bin of its time series.
+    fn values(&self, run: &Run) -> Vec<(String, f64)> {
+        if self.x == TIME {
+            let value = |bin: &Bin| {
+                Some((format!("{:.3}", bin.begin_seconds), outcome::of_bin(bin, &self.y)?))
+            };
+            return run.series.iter().filter_map(value).collect();
+        }
+        let label = run.params.0.get(&self.x).cloned();
+        label.zip(run.metric(&self.y)).into_iter().collect()
     }
 
     /// What tells the cases of one line from those of the others.
@@ -118,8 +134,17 @@ impl Figure {
     }
 
     pub(super) fn check(&self, params: &[String]) -> Result<(), PlanError> {
+        if self.x == TIME {
+            if outcome::BIN_METRICS.contains(&self.y.as_str()) {
+                return Ok(());
+            }
+            let allowed = outcome::BIN_METRICS.join(", ");
+            let problem = format!("{} is not known over time; allowed: {allowed}", self.y);
+            return Err(PlanError::field("figure.y", problem));
+        }
         if !params.contains(&self.x) {
-            let problem = format!("{} is no sweep; allowed: {}", self.x, params.join(", "));
+            let allowed = params.join(", ");
+            let problem = format!("{} is no sweep; allowed: time, {allowed}", self.x);
             return Err(PlanError::field("figure.x", problem));
         }
         if !outcome::is_metric(&self.y) {

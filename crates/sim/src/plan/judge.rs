@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::case::Params;
-use super::claim::{Band, Claim, Measure, Pick};
+use super::claim::{Band, Claim, Extreme, Measure, Pick};
 use crate::outcome::Run;
 
 /// Standard errors that a direction must be away from nothing.
@@ -51,15 +51,10 @@ impl Claim {
         let mut cases: Vec<&Params> = runs.iter().map(|run| &run.params).collect();
         cases.sort_unstable();
         cases.dedup();
-        let pairs = self.pairs(&cases);
-        let numbers: Option<Vec<(Number, &Params)>> = pairs
-            .iter()
-            .map(|&(case, other)| {
-                let number = self.number(runs, cases[case], other.map(|other| cases[other]))?;
-                Some((number, cases[case]))
-            })
-            .collect();
-        let taken = numbers.and_then(|numbers| self.take(&numbers));
+        let taken = match self.extreme {
+            Some(extreme) => self.extremes(runs, &cases, extreme).map(|number| (number, None)),
+            None => self.best_of_pairs(runs, &cases),
+        };
         let holds = taken.as_ref().is_some_and(|(number, _)| self.holds(*number));
         Judgement {
             claim: self,
@@ -70,30 +65,56 @@ impl Claim {
         }
     }
 
-    /// The measured number of one pair, seed by seed: equal seeds have equal arrivals.
-    fn number(&self, runs: &[Run], case: &Params, other: Option<&Params>) -> Option<Number> {
-        let metric = |params: &Params, seed: u64| {
-            let run = runs.iter().find(|run| run.seed == seed && run.params == *params)?;
-            run.metric(&self.metric)
+    /// The number of the pair that is to be taken.
+    fn best_of_pairs(&self, runs: &[Run], cases: &[&Params]) -> Option<(Number, Option<Params>)> {
+        let number = |(case, other): (usize, Option<usize>)| {
+            let seeds = runs.iter().filter(|run| run.params == *cases[case]).map(|run| run.seed);
+            let number = |seed| {
+                let value = self.metric(runs, cases[case], seed)?;
+                match other {
+                    Some(other) => Some(self.set(value, self.metric(runs, cases[other], seed)?)),
+                    None => Some(value),
+                }
+            };
+            Some((mean(seeds.map(number))?, cases[case]))
         };
-        let seeds = runs.iter().filter(|run| run.params == *case).map(|run| run.seed);
-        let number = |seed| {
-            let value = metric(case, seed)?;
-            let Some(other) = other else { return Some(value) };
-            let other = metric(other, seed)?;
-            Some(match self.measure {
-                Measure::Value => value,
-                Measure::Ratio => value / other,
-                Measure::Gain => (value / other - 1.0) * 100.0,
-                Measure::Difference => value - other,
+        let numbers: Option<Vec<_>> = self.pairs(cases).into_iter().map(number).collect();
+        self.take(&numbers?)
+    }
+
+    /// The number of the extremes on both sides.
+    fn extremes(&self, runs: &[Run], cases: &[&Params], extreme: Extreme) -> Option<Number> {
+        let of = |wanted, seed| {
+            let metrics = Self::cases(cases, wanted).map(|case| self.metric(runs, case, seed));
+            metrics.collect::<Option<Vec<f64>>>()?.into_iter().reduce(match extreme {
+                Extreme::Highest => f64::max,
+                Extreme::Lowest => f64::min,
             })
         };
-        let numbers: Vec<f64> = seeds.map(number).collect::<Option<_>>()?;
-        let count = numbers.len() as f64;
-        let mean = numbers.iter().sum::<f64>() / count;
-        let squares: f64 = numbers.iter().map(|number| (number - mean).powi(2)).sum();
-        let error = (count > 1.0).then(|| (squares / (count - 1.0) / count).sqrt());
-        mean.is_finite().then_some(Number { mean, error })
+        let mut seeds: Vec<u64> = runs.iter().map(|run| run.seed).collect();
+        seeds.sort_unstable();
+        seeds.dedup();
+        mean(
+            seeds
+                .into_iter()
+                .map(|seed| Some(self.set(of(&self.at, seed)?, of(&self.over, seed)?))),
+        )
+    }
+
+    /// The metric of one run.
+    fn metric(&self, runs: &[Run], params: &Params, seed: u64) -> Option<f64> {
+        let run = runs.iter().find(|run| run.seed == seed && run.params == *params)?;
+        run.metric(&self.metric)
+    }
+
+    /// One metric set against another, of equal seeds: these have equal arrivals.
+    fn set(&self, value: f64, other: f64) -> f64 {
+        match self.measure {
+            Measure::Value => value,
+            Measure::Ratio => value / other,
+            Measure::Gain => (value / other - 1.0) * 100.0,
+            Measure::Difference => value - other,
+        }
     }
 
     fn take<'a>(&self, numbers: &[(Number, &'a Params)]) -> Option<(Number, Option<Params>)> {
@@ -130,4 +151,14 @@ impl Claim {
             (_, None) => false,
         }
     }
+}
+
+/// Mean and standard error over the seeds; `None` when one of them has no number.
+fn mean(numbers: impl Iterator<Item = Option<f64>>) -> Option<Number> {
+    let numbers: Vec<f64> = numbers.collect::<Option<_>>()?;
+    let count = numbers.len() as f64;
+    let mean = numbers.iter().sum::<f64>() / count;
+    let squares: f64 = numbers.iter().map(|number| (number - mean).powi(2)).sum();
+    let error = (count > 1.0).then(|| (squares / (count - 1.0) / count).sqrt());
+    mean.is_finite().then_some(Number { mean, error })
 }

@@ -46,7 +46,7 @@ use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 pub use case::{Case, Params};
-pub use claim::{Band, Claim, Measure, Pick};
+pub use claim::{Band, Choice, Claim, Extreme, Measure, Pick};
 pub use figure::{Drawn, Figure};
 pub use judge::{Judgement, Verdict};
 

@@ -7,6 +7,9 @@ use super::stroke::{Mark, Stroke};
 use super::{Chart, Ink, largest, palette};
 use crate::report::format;
 
+/// Points of a line that are marked, each by itself; of more only the line is drawn.
+const MARKED: usize = 40;
+
 /// What the numbers of an axis count, and so how they are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
@@ -102,6 +105,9 @@ impl Lines {
                 let points = line.points.iter().filter(finite);
                 let points: Vec<(f64, f64)> = points.map(|&(x, y)| (x, height(y))).collect();
                 sheet.line(&points, stroke);
+                if points.len() > MARKED {
+                    continue;
+                }
                 points.iter().for_each(|&point| sheet.mark(point, mark, stroke.ink, true));
             }
         });

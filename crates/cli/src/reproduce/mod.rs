@@ -1,0 +1,190 @@
+//! `seawall reproduce`: what the papers claim, simulated, and judged.
+
+mod page;
+mod systems;
+mod table;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use seawall_sim::plan::{Band, Verdict};
+use seawall_sim::{Plan, Run};
+use serde::Serialize;
+
+use crate::report::page::file;
+use crate::{host, sim};
+use systems::System;
+
+const EXAMPLES: &str = "\
+Examples:
+  seawall reproduce breakwater                   every claim, in some minutes, and a page with charts
+  seawall reproduce breakwater --figure 4        one figure
+  seawall reproduce breakwater --full            runs as long as the paper's
+  seawall reproduce --json > claims.json         for a program
+  seawall reproduce breakwater --save runs       keep all runs, as JSON ...
+  seawall reproduce breakwater --from runs       ... and judge them again
+
+The plans are in the folder experiments, each with the reasons for its numbers; `seawall sim` runs
+them one by one. A claim that is not reproduced stays in the table.";
+
+/// Options of `seawall reproduce`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// Whose evaluation [default: all]
+    #[arg(value_parser = PossibleValuesParser::new(systems::names()))]
+    system: Option<String>,
+
+    /// Only the plan of this figure, such as 4 or 1a; may be repeated
+    #[arg(long, value_name = "FIGURE")]
+    figure: Vec<String>,
+
+    /// Run as long as the papers do: an hour or so
+    #[arg(long)]
+    full: bool,
+
+    /// Print the verdicts as JSON: an array with one object for each claim
+    #[arg(long)]
+    json: bool,
+
+    /// Where to write the page with charts
+    #[arg(long, value_name = "FILE", default_value = "seawall-reproduce.html")]
+    html: PathBuf,
+
+    /// Also write the runs of each plan into this folder, as JSON
+    #[arg(long, value_name = "DIR")]
+    save: Option<PathBuf>,
+
+    /// Judge the runs that were saved in this folder instead of running anything
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["save", "full"])]
+    from: Option<PathBuf>,
+}
+
+/// A plan of a system, and its runs.
+#[derive(Debug)]
+struct Experiment {
+    system: &'static str,
+    plan: Plan,
+    runs: Vec<Run>,
+}
+
+/// What became of one claim.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Finding {
+    system: &'static str,
+    figure: String,
+    claim: String,
+    text: String,
+    paper: Option<f64>,
+    measured: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    standard_error: Option<f64>,
+    unit: String,
+    band: Band,
+    verdict: Verdict,
+}
+
+/// Runs `seawall reproduce`.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    file::check(&options.html)?;
+    let mut experiments = Vec::new();
+    for system in systems::chosen(options.system.as_deref()) {
+        for (name, text) in system.plans {
+            if options.figure.is_empty() || options.figure.iter().any(|id| is_figure(name, id)) {
+                experiments.push(experiment(options, system, name, text)?);
+            }
+        }
+    }
+    if experiments.is_empty() {
+        bail!("--figure: there is no plan of {}; `ls experiments`", options.figure.join(", "));
+    }
+    let findings: Vec<Finding> = experiments.iter().flat_map(findings).collect();
+    file::write(&options.html, &page::render(&experiments, &findings, &host::describe()))?;
+    let mut out = std::io::stdout().lock();
+    if options.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&findings)?)?;
+    } else {
+        write!(out, "{}", table::render(&findings))?;
+    }
+    Ok(())
+}
+
+/// Whether a plan's name, such as `figure-01a`, is that of the figure `1a`.
+fn is_figure(name: &str, id: &str) -> bool {
+    let number = name.strip_prefix("figure-").unwrap_or(name).trim_start_matches('0');
+    number == id.trim_start_matches('0')
+}
+
+fn experiment(options: &Options, system: &System, name: &str, text: &str) -> Result<Experiment> {
+    let plan = Plan::read(text, &[], |file| system.file(file))
+        .with_context(|| format!("in experiments/{}/{name}.toml", system.name))?;
+    let plan = if options.full { plan.full() } else { plan };
+    let file = format!("{}-{name}.json", system.name);
+    let runs = match &options.from {
+        Some(folder) => load(&folder.join(&file))?,
+        None => sim::simulate(&plan, &format!("{} {name}", system.name))?,
+    };
+    if let Some(folder) = &options.save {
+        save(folder, &file, &runs)?;
+    }
+    Ok(Experiment { system: system.name, plan, runs })
+}
+
+fn load(path: &Path) -> Result<Vec<Run>> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
+    serde_json::from_str(&text).with_context(|| format!("{shown} does not hold runs of a plan"))
+}
+
+fn save(folder: &Path, file: &str, runs: &[Run]) -> Result<()> {
+    let path = folder.join(file);
+    let shown = path.display();
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot write {shown}"))?;
+    std::fs::write(&path, serde_json::to_string_pretty(runs)? + "\n")
+        .with_context(|| format!("cannot write {shown}"))
+}
+
+fn findings(experiment: &Experiment) -> Vec<Finding> {
+    let finding = |claim: &seawall_sim::plan::Claim| {
+        let judgement = claim.judge(&experiment.runs);
+        Finding {
+            system: experiment.system,
+            figure: claim.figure.clone(),
+            claim: claim.id.clone(),
+            text: claim.text.clone(),
+            paper: claim.paper,
+            measured: judgement.measured,
+            standard_error: judgement.error,
+            unit: claim.unit.clone(),
+            band: claim.band,
+            verdict: judgement.verdict,
+        }
+    };
+    experiment.plan.claims.iter().map(finding).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_plan_can_be_read() {
+        for system in systems::chosen(None) {
+            for (name, text) in system.plans {
+                let plan = Plan::read(text, &[], |file| system.file(file));
+                let plan = plan.unwrap_or_else(|error| panic!("{name}: {error}"));
+                assert!(!plan.claims.is_empty() || !plan.figures().is_empty(), "{name}");
+                plan.full().cases().unwrap_or_else(|error| panic!("{name}, full: {error}"));
+            }
+        }
+    }
+
+    #[test]
+    fn figures_are_known_by_their_numbers() {
+        assert!(is_figure("figure-04", "4") && is_figure("figure-01a", "1a"));
+        assert!(is_figure("figure-10", "10") && !is_figure("figure-10", "1"));
+    }
+}

@@ -1,0 +1,44 @@
+//! The systems whose evaluations can be repeated, and their plans, which are part of the command.
+
+/// One system.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct System {
+    pub(super) name: &'static str,
+    /// Name and text of each plan.
+    pub(super) plans: &'static [(&'static str, &'static str)],
+    /// What the plans include.
+    files: &'static [(&'static str, &'static str)],
+}
+
+macro_rules! texts {
+    ($folder:literal: $($name:literal),+ $(,)?) => {
+        &[$(($name, include_str!(concat!("../../../../experiments/", $folder, "/", $name, ".toml")))),+]
+    };
+}
+
+const SYSTEMS: [System; 1] = [System {
+    name: "breakwater",
+    plans: texts!("breakwater":
+        "figure-01a", "figure-01b", "figure-03", "figure-04", "figure-05", "figure-06", "figure-07",
+        "figure-10", "figure-11",
+    ),
+    files: texts!("breakwater": "testbed"),
+}];
+
+/// The systems' names.
+pub(super) fn names() -> Vec<&'static str> {
+    SYSTEMS.iter().map(|system| system.name).collect()
+}
+
+/// The system of this name, or all.
+pub(super) fn chosen(name: Option<&str>) -> impl Iterator<Item = &'static System> {
+    SYSTEMS.iter().filter(move |system| name.is_none_or(|name| name == system.name))
+}
+
+impl System {
+    /// The text of a file that a plan includes.
+    pub(super) fn file(&self, name: &str) -> Result<String, String> {
+        let file = self.files.iter().find(|(known, _)| name.strip_suffix(".toml") == Some(known));
+        file.map(|(_, text)| (*text).to_owned()).ok_or(format!("{name} is not part of the command"))
+    }
+}

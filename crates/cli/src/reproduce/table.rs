@@ -1,0 +1,87 @@
+//! Claims as plain text: what the paper says, what was measured, and the verdict.
+
+use seawall_sim::plan::Verdict;
+
+use super::Finding;
+use crate::report::{format, grid};
+
+const HEAD: [&str; 6] = ["claim", "fig.", "what", "paper", "measured", "verdict"];
+
+/// Columns for the words of a claim.
+const WORDS: usize = 46;
+
+const LEGEND: &str = "Measured: mean over the seeds, ± its standard error. Reproduced: the same \
+    direction by more than three standard errors (no number given), at least half of the effect, \
+    within a fifth of the number, or a bound that is kept; which of these, `--json` says.";
+
+/// All claims, and how many were reproduced.
+pub(super) fn render(findings: &[Finding]) -> String {
+    let mut text = String::new();
+    let mut systems: Vec<&str> = findings.iter().map(|finding| finding.system).collect();
+    systems.dedup();
+    for system in systems {
+        let findings: Vec<&Finding> = findings.iter().filter(|f| f.system == system).collect();
+        let groups: Vec<Vec<Vec<String>>> =
+            vec![findings.iter().flat_map(|finding| rows(finding)).collect()];
+        let held = findings.iter().filter(|f| f.verdict == Verdict::Reproduced).count();
+        text += &format!(
+            "{}\n{system}: {held} of {} claims reproduced\n\n",
+            grid::render(&HEAD, 3, &groups),
+            findings.len()
+        );
+    }
+    text + &format::wrap(LEGEND, 100).into_iter().map(|line| line + "\n").collect::<String>()
+}
+
+/// The lines of one claim: its words may need several.
+fn rows(finding: &Finding) -> Vec<Vec<String>> {
+    let verdict = match finding.verdict {
+        Verdict::Reproduced => "reproduced",
+        Verdict::NotReproduced => "not reproduced",
+    };
+    let mut words = format::wrap(&finding.text, WORDS).into_iter();
+    let first = vec![
+        finding.claim.clone(),
+        finding.figure.clone(),
+        words.next().unwrap_or_default(),
+        number(finding.paper, &finding.unit),
+        measured(finding),
+        verdict.into(),
+    ];
+    let rest = words.map(|line| {
+        let mut row = vec![String::new(); HEAD.len()];
+        row[2] = line;
+        row
+    });
+    std::iter::once(first).chain(rest).collect()
+}
+
+/// A number with its unit; what was never reached is told in words.
+pub(super) fn number(number: Option<f64>, unit: &str) -> String {
+    match number {
+        None => format::NOTHING.into(),
+        Some(number) if number >= f64::MAX => "never".into(),
+        Some(number) => format!("{} {unit}", digits(number)).trim_end().to_owned(),
+    }
+}
+
+pub(super) fn measured(finding: &Finding) -> String {
+    let text = number(finding.measured, &finding.unit);
+    match finding.standard_error.filter(|error| error.is_finite() && *error > 0.0) {
+        Some(error) if finding.measured.is_some_and(|number| number < f64::MAX) => {
+            format!("{text} ±{}", digits(error))
+        }
+        _ => text,
+    }
+}
+
+/// About three digits.
+fn digits(number: f64) -> String {
+    match number.abs() {
+        size if size >= 10_000.0 => format::rate(number),
+        size if size >= 100.0 => format!("{number:.0}"),
+        size if size >= 1.0 => format!("{number:.1}"),
+        size if size >= 0.1 => format!("{number:.2}"),
+        _ => format!("{number:.3}"),
+    }
+}
