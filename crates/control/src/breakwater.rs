@@ -99,7 +99,8 @@ impl Algorithm for Breakwater {
     }
 
     fn client(self: Arc<Self>, _init: Init) -> Box<dyn ClientController> {
-        Box::new(client::Credit::default())
+        let tells_all = self.credit.demand == credit::Demand::Synchronise;
+        Box::new(client::Credit::default().telling_all(tells_all))
     }
 }
 

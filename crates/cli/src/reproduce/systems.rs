@@ -20,7 +20,7 @@ const SYSTEMS: [System; 1] = [System {
     name: "breakwater",
     plans: texts!("breakwater":
         "figure-01a", "figure-01b", "figure-03", "figure-04", "figure-05", "figure-06", "figure-07",
-        "figure-10", "figure-11",
+        "figure-08", "figure-09", "figure-10", "figure-11", "figure-12",
     ),
     files: texts!("breakwater": "testbed"),
 }];

@@ -11,9 +11,17 @@ pub struct Credit {
     window: u32,
     seq: u32,
     registered: bool,
+    tells_all: bool,
 }
 
 impl Credit {
+    /// The same for a server that wants to hear of every change of the demand.
+    #[must_use]
+    pub fn telling_all(mut self, tells_all: bool) -> Self {
+        self.tells_all = tells_all;
+        self
+    }
+
     /// Applies a window unless a newer one is already known: order of arrival does not matter.
     fn apply(&mut self, feedback: Feedback) {
         if let Feedback::Window { size, seq } = feedback
@@ -45,6 +53,10 @@ impl ClientController for Credit {
 
     fn window_ack(&self) -> u32 {
         self.seq
+    }
+
+    fn tells_all(&self) -> bool {
+        self.tells_all
     }
 
     fn metrics(&self) -> Metrics {

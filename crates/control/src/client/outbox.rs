@@ -105,8 +105,8 @@ pub struct Outbox<T> {
     retry_at: Option<Instant>,
     /// The controller's last answer was to wait for the server.
     held: bool,
-    /// The server believes that requests wait.
-    told: bool,
+    /// How many requests the server believes to wait.
+    told: u32,
 }
 
 impl<T> Outbox<T> {
@@ -122,7 +122,7 @@ impl<T> Outbox<T> {
             dropped: VecDeque::new(),
             retry_at: None,
             held: false,
-            told: false,
+            told: 0,
         }
     }
 
@@ -174,17 +174,25 @@ impl<T> Outbox<T> {
     /// told: it would take a message for each request that expires, and a credit that is given in
     /// vain comes back.
     pub fn poll_report(&mut self) -> Option<Report> {
-        let news = self.held && !self.told && self.outstanding == 0;
+        let news = if self.controller.tells_all() {
+            self.demand() != self.told
+        } else {
+            self.held && self.told == 0 && self.outstanding == 0
+        };
         news.then(|| self.report())
     }
 
     /// What the server is told with a request, and may be told at any time.
     pub fn report(&mut self) -> Report {
-        self.told = !self.pending.is_empty();
+        self.told = self.demand();
         Report {
-            demand: u32::try_from(self.pending.len()).unwrap_or(u32::MAX),
+            demand: self.told,
             window_ack: self.controller.window_ack(),
         }
+    }
+
+    fn demand(&self) -> u32 {
+        u32::try_from(self.pending.len()).unwrap_or(u32::MAX)
     }
 
     /// The next request that will never leave.
@@ -202,14 +210,14 @@ impl<T> Outbox<T> {
     /// A request that [`poll_send`](Self::poll_send) handed out was not sent after all.
     pub fn withdraw(&mut self) {
         self.outstanding = self.outstanding.saturating_sub(1);
-        self.told = false; // nor was its report
+        self.told = 0; // nor was its report
     }
 
     /// The server told something outside of a reply.
     pub fn on_push(&mut self, now: Instant, feedback: Feedback) {
         self.retry_at = None;
         // When it takes unused credits back, it takes it that nothing waits.
-        self.told = false;
+        self.told = 0;
         self.controller.on_push(now, feedback);
     }
 

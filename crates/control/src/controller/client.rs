@@ -99,6 +99,11 @@ pub trait ClientController: fmt::Debug + Send {
         0
     }
 
+    /// True if the server wants to hear of every change of the demand, and not only with requests.
+    fn tells_all(&self) -> bool {
+        false
+    }
+
     /// The time that [`poll_timeout`](Self::poll_timeout) named has come.
     fn handle_timeout(&mut self, _now: Instant) {}
 

@@ -12,6 +12,8 @@ pub struct Config {
     /// few connections carry many slow requests; it also bounds the burst after an idle time
     /// to `window_max` × sessions.
     pub window_max: u32,
+    /// How the server knows what clients have to send. Default `speculate`.
+    pub demand: Demand,
     /// Which drained session gets a free credit first. Default `random`, as in Breakwater §3.2.2;
     /// `by-rate` prefers sessions that used their credits quickly, which pays off when few of very
     /// many sessions are active.
@@ -37,6 +39,19 @@ pub struct Config {
     pub privileged_max: u32,
 }
 
+/// How a server knows what its clients have to send (Breakwater §3.2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Demand {
+    /// It is told with requests, and guesses in between: every session may hold a credit more than
+    /// it is known to need.
+    Speculate,
+    /// It is told of every change, and gives no credit that is not asked for. What Breakwater's
+    /// evaluation compares with (§5.2, figure 8): a message for nearly every request, in both
+    /// directions. Raise `messages_per_reply` with it.
+    Synchronise,
+}
+
 /// The order in which drained sessions get free credits. Those with known demand always come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -51,6 +66,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             window_max: 64,
+            demand: Demand::Speculate,
             wake: Wake::Random,
             revoke_beyond: f64::INFINITY,
             messages_per_reply: 0.25,

@@ -26,7 +26,7 @@ mod session;
 mod shares;
 mod window_log;
 
-pub use config::{Config, Wake};
+pub use config::{Config, Demand, Wake};
 pub use policy::{ClassCounts, Next, PoolPolicy, Window};
 pub use server::{Audit, Server};
 pub(crate) use window_log::is_before;

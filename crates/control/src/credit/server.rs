@@ -3,7 +3,7 @@
 use core::cmp::Ordering;
 use core::time::Duration;
 
-use super::config::{Config, Wake};
+use super::config::{Config, Demand, Wake};
 use super::policy::{ClassCounts, Next, PoolPolicy, Window};
 use super::roster::{List, Rosters};
 use super::session::{Session, Sessions};
@@ -192,7 +192,8 @@ impl<P: PoolPolicy> Server<P> {
         // sessions it makes no difference, and a single one would halve its window at every other
         // reply.
         let unused = (held - pending).max(0);
-        let overcommit = ((available + unused) / sessions).max(1);
+        let speculates = self.config.demand == Demand::Speculate;
+        let overcommit = if speculates { ((available + unused) / sessions).max(1) } else { 0 };
         let wanted = pending + i64::from(session.demand) + overcommit;
         // Room for one more credit to each session beyond the pool, and no further.
         let room = pool + sessions - issued;
@@ -206,7 +207,7 @@ impl<P: PoolPolicy> Server<P> {
         if (woken || few_sessions) && room > 0 {
             window = window.max(overcommit);
         }
-        if held > 0 && window <= 0 && !session.refused_in_batch {
+        if speculates && held > 0 && window <= 0 && !session.refused_in_batch {
             window = 1; // a session drains only when the server had to refuse it something
         }
         window.max(pending.min(allowed)).min(window_max).min(wanted).max(0) as u32
@@ -285,9 +286,11 @@ impl<P: PoolPolicy> Server<P> {
         if self.issued >= self.pool {
             return None;
         }
-        let list =
-            if self.rosters.members(List::Hungry).is_empty() { List::Quiet } else { List::Hungry };
-        self.pick(list)
+        if !self.rosters.members(List::Hungry).is_empty() {
+            return self.pick(List::Hungry);
+        }
+        // Of the others it can only be guessed that they have something to send.
+        if self.config.demand == Demand::Speculate { self.pick(List::Quiet) } else { None }
     }
 
     /// A session of `list`, if a message to it can be afforded.
