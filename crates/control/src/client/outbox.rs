@@ -185,10 +185,7 @@ impl<T> Outbox<T> {
     /// What the server is told with a request, and may be told at any time.
     pub fn report(&mut self) -> Report {
         self.told = self.demand();
-        Report {
-            demand: self.told,
-            window_ack: self.controller.window_ack(),
-        }
+        Report { demand: self.told, window_ack: self.controller.window_ack() }
     }
 
     fn demand(&self) -> u32 {

@@ -139,6 +139,8 @@ impl<P: PoolPolicy> Server<P> {
         self.registered -= u32::from(session.registered);
         if self.registered == 0 {
             (self.pool, self.shrinking) = (self.first_pool, false);
+        } else {
+            self.pool = self.clamp(self.pool); // the bound has come down with the session
         }
     }
 

@@ -194,10 +194,10 @@ fn the_privilege_of_not_being_dropped_is_bounded() {
 
 #[test]
 fn the_last_to_leave_resets_the_pool() {
-    let mut server = server(2, &[9, 9], 900);
+    let mut server = server(2, &[9, 9], 60);
     (server.first_pool, server.shrinking) = (30, true);
     server.on_session(Instant::ORIGIN, id(0), SessionEvent::Closed);
-    assert_eq!(server.pool, 900);
+    assert_eq!(server.pool, 60);
     server.on_session(Instant::ORIGIN, id(1), SessionEvent::Closed);
     assert_eq!((server.pool, server.issued, server.registered), (30, 0, 0));
     assert!(!server.shrinking, "nothing is known of what comes");
@@ -269,4 +269,11 @@ fn a_credit_too_many_is_found() {
     assert_eq!(server.check(), Ok(()));
     server.issued += 1;
     assert!(server.check().is_err());
+}
+
+#[test]
+fn the_pool_comes_down_with_the_sessions_that_could_hold_it() {
+    let mut server = server(4, &[], 4 * 64);
+    server.on_session(Instant::ORIGIN, id(3), SessionEvent::Closed);
+    assert_eq!(server.pool, 3 * 64);
 }

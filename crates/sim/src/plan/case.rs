@@ -86,7 +86,7 @@ impl Sweep {
         let point = |value: &Value| {
             let mut over = Table::new();
             table::insert(&mut over, key, value.clone())
-                .map_err(|error| PlanError::field("sweep.key", error))?;
+                .map_err(|error| PlanError::field("sweep.key", error.to_string()))?;
             Ok((label(value), over))
         };
         self.values.iter().map(point).collect()

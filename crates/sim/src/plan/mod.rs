@@ -198,7 +198,7 @@ impl Plan {
                 None => format!("scenario.{key}"),
             };
             table::insert(&mut table, &path, value.clone())
-                .map_err(|error| PlanError::field(key, error))?;
+                .map_err(|error| PlanError::field(key, error.to_string()))?;
         }
         let plan = Self::deserialize(table).map_err(|error| syntax(&error))?;
         let set: Vec<&str> = settings.iter().map(|(key, _)| key.as_str()).collect();
@@ -283,8 +283,8 @@ impl Sweep {
 }
 
 impl PlanError {
-    fn field(field: impl Into<String>, problem: impl ToString) -> Self {
-        Self::Field { field: field.into(), problem: problem.to_string() }
+    fn field(field: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self::Field { field: field.into(), problem: problem.into() }
     }
 
     fn within(file: &str, error: &Self) -> Self {
