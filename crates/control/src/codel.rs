@@ -20,9 +20,9 @@ use crate::controller::{Algorithm, ClientController, Init, ServerController};
 pub struct Config {
     /// What is done about the delay.
     pub variant: Variant,
-    /// Queueing delay that is tolerated. Default: a quarter of the SLO. The RFC's waits swing around
-    /// it, by about an interval. The threshold compares it with the wait of the oldest request,
-    /// which at twice the capacity is half of what one that arrives now will wait.
+    /// Queueing delay that is tolerated. Default: a quarter of the SLO. The RFC's waits swing
+    /// around it, by about an interval. The threshold compares it with the wait of the oldest
+    /// request, which at twice the capacity is half of what one that arrives now will wait.
     #[serde(with = "duration::option")]
     pub target: Option<Duration>,
     /// How long the delay must stay at the target before the first refusal, and the time between

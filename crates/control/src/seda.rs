@@ -1,7 +1,8 @@
 //! SEDA: each client limits the rate at which it sends, so that its replies come in time.
 //!
 //! ```text
-//!   100 replies, or `timeout` passed:  p99 of their latencies ─► smoothed ─► error = smoothed/target - 1
+//!   100 replies, or `timeout` passed: p99 of their latencies ─► smoothed;
+//!                                      error = smoothed/target - 1
 //!                                      error < -0.5: rate += increase × -(error + 0.1)
 //!                                      error >  0:   rate /= decrease
 //! ```
@@ -88,9 +89,9 @@ pub struct Config {
     /// The rate never exceeds this, in requests per second. Default 100 000. A client that sent
     /// less than it might for long is held back by nothing else when the overload begins.
     pub rate_max: f64,
-    /// Variant: refuse at the server what waited longer than this when it is about to run. Default:
-    /// nothing is refused, as the papers say; the code released with Protego and Svalinn has 200 µs
-    /// to 2.2 ms.
+    /// Variant: refuse at the server what waited longer than this when it is about to run.
+    /// Default: nothing is refused, as the papers say; the code released with Protego and
+    /// Svalinn has 200 µs to 2.2 ms.
     #[serde(with = "duration::option")]
     pub server_drop_delay: Option<Duration>,
 }

@@ -1,8 +1,8 @@
 //! A deterministic simulator that runs the very code of `seawall-control`, at any scale.
 //!
 //! The papers' testbeds have eleven machines and ten thousand clients. Here they are numbers in a
-//! [`Scenario`], and what decides is what decides in a live server: the outbox of a client, both halves
-//! of an algorithm, the predictor of the run queue.
+//! [`Scenario`], and what decides is what decides in a live server: the outbox of a client, both
+//! halves of an algorithm, the predictor of the run queue.
 //!
 //! ```text
 //!   plan (TOML) ──► cases: scenario × variants × sweeps ──► worlds, side by side on all cores
@@ -31,8 +31,9 @@
 //!
 //! # What it does not do
 //!
-//! It reads no clock and starts no runtime; equal plans give equal results on every machine. It models
-//! no packets below a message, no caches and no scheduler: what messages cost is in the plan.
+//! It reads no clock and starts no runtime; equal plans give equal results on every machine. It
+//! models no packets below a message, no caches and no scheduler: what messages cost is in the
+//! plan.
 
 mod outcome;
 pub mod plan;

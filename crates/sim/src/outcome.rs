@@ -42,9 +42,9 @@ pub struct Run {
     /// The run over time, if the scenario asks for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Bin>,
-    /// Whether goodput came back after the last overload: nine tenths of what was offered, once the
-    /// queue of a server without control would have drained and half a second more. `None` when
-    /// there was no overload, or no such time.
+    /// Whether goodput came back after the last overload: nine tenths of what was offered, once
+    /// the queue of a server without control would have drained and half a second more. `None`
+    /// when there was no overload, or no such time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered: Option<bool>,
     /// Events simulated.
@@ -60,8 +60,8 @@ pub struct Shift {
     pub from: f64,
     /// Offered from then on, per second.
     pub to: f64,
-    /// How long after it goodput and tail were stable, in milliseconds; `None` if they never were, or there was
-    /// no time to tell.
+    /// How long after it goodput and tail were stable, in milliseconds; `None` if they never were,
+    /// or there was no time to tell.
     pub stable_after_ms: Option<f64>,
     /// The highest 99th percentile of a bin after it, in microseconds.
     pub p99_peak_us: Option<f64>,

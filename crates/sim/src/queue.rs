@@ -7,9 +7,9 @@
 //!   today: sorted, taken from its end        │
 //! ```
 //!
-//! Nearly all events of a simulated server lie some microseconds ahead. Each falls into a day of the
-//! calendar unsorted, and a day is sorted when it comes, with the few events it has: constant work
-//! for each event where a heap of all would take a logarithm and as many cache misses.
+//! Nearly all events of a simulated server lie some microseconds ahead. Each falls into a day of
+//! the calendar unsorted, and a day is sorted when it comes, with the few events it has: constant
+//! work for each event where a heap of all would take a logarithm and as many cache misses.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

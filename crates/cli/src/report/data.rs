@@ -35,8 +35,8 @@ pub(crate) struct ServiceReport {
     /// Requests per second that make a load of 1.0.
     #[serde(default)]
     pub(crate) capacity: f64,
-    /// The highest throughput of any valid point without control, in requests per second; `None` if
-    /// none of them reached the capacity.
+    /// The highest throughput of any valid point without control, in requests per second; `None`
+    /// if none of them reached the capacity.
     pub(crate) peak_uncontrolled: Option<f64>,
     /// Sessions (connections) that the generator spread the load over.
     #[serde(default)]

@@ -20,7 +20,7 @@ use systems::System;
 
 const EXAMPLES: &str = "\
 Examples:
-  seawall reproduce breakwater                   every claim, in some minutes, and a page with charts
+  seawall reproduce breakwater                   every claim, in some minutes, and a page
   seawall reproduce breakwater --figure 4        one figure
   seawall reproduce breakwater --full            runs as long as the paper's
   seawall reproduce --json > claims.json         for a program

@@ -45,7 +45,8 @@ fn claims_table(findings: &[Finding]) -> String {
             Verdict::NotReproduced => ("bad", "not reproduced"),
         };
         format!(
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"{class}\">{verdict}</td></tr>\n",
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
+             <td class=\"{class}\">{verdict}</td></tr>\n",
             escape(&finding.claim),
             escape(&finding.figure),
             escape(&finding.text),

@@ -12,7 +12,10 @@ pub(super) struct System {
 
 macro_rules! texts {
     ($folder:literal: $($name:literal),+ $(,)?) => {
-        &[$(($name, include_str!(concat!("../../../../experiments/", $folder, "/", $name, ".toml")))),+]
+        &[$((
+            $name,
+            include_str!(concat!("../../../../experiments/", $folder, "/", $name, ".toml")),
+        )),+]
     };
 }
 

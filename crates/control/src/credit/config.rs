@@ -19,10 +19,9 @@ pub struct Config {
     /// many sessions are active.
     pub wake: Wake,
     /// Credits issued beyond the pool, as a part of it, from which on idle sessions are asked by
-    /// explicit messages to give theirs back. Default `inf`: they keep them, and the next reply to
-    /// them takes back what is too much. A number pays off only where very many clients wake up at
-    /// once; otherwise whoever was revoked needs another message before it can send again, which
-    /// costs more goodput than it saves refusals.
+    /// explicit messages to give theirs back. Default 0.125. With `inf` they keep them, and the
+    /// next reply to them takes back what is too much: cheaper where messages cost as much as
+    /// requests, but a client that was never told of its credit hears of it late.
     pub revoke_beyond: f64,
     /// Explicit messages (grants to drained sessions, revocations from idle ones) that each reply
     /// pays for. Default 0.25: a busy server spends at most a quarter as many messages on them
@@ -68,7 +67,7 @@ impl Default for Config {
             window_max: 64,
             demand: Demand::Speculate,
             wake: Wake::Random,
-            revoke_beyond: f64::INFINITY,
+            revoke_beyond: 0.125,
             messages_per_reply: 0.25,
             message_burst: 16,
             guest_share: 0.25,

@@ -15,10 +15,10 @@
 //! DAGOR (Zhou et al., SoCC '18, §4.2) compares two numbers, the second among equals in the first:
 //! the importance of the business, and a random number, without which a threshold could only admit
 //! all requests of one business or none. The first is the request's [`Priority`]; the second is
-//! [drawn](level) from the number of the call, so that client and server know it without being told.
-//! Where nobody sets priorities, this gives each request one of 128 levels at random: the setting
-//! of Breakwater's evaluation (§5.1). Where somebody does, no luck ever puts a request before one
-//! that is more important.
+//! [drawn](level) from the number of the call, so that client and server know it without being
+//! told. Where nobody sets priorities, this gives each request one of 128 levels at random: the
+//! setting of Breakwater's evaluation (§5.1). Where somebody does, no luck ever puts a request
+//! before one that is more important.
 //!
 //! Priorities are claims. A listener gives all senders that it does not know the same one.
 
@@ -60,22 +60,24 @@ pub const fn level(priority: Priority, id: u64) -> u16 {
 pub struct Config {
     /// What is built: the papers' algorithm, or the released code's.
     pub variant: Variant,
-    /// Average queueing delay above which the server is overloaded. Default: 35 % of the SLO (70 of
-    /// 200 µs for exponential service times of 10 µs).
+    /// Average queueing delay above which the server is overloaded. Default: 35 % of the SLO (70
+    /// of 200 µs for exponential service times of 10 µs).
     #[serde(with = "duration::option")]
     pub overload_delay: Option<Duration>,
     /// Part of the admitted requests that overload costs at each update, α. Default 0.05.
     pub alpha: f64,
-    /// Part of all requests that is admitted anew at each update without overload, β. Default 0.01.
+    /// Part of all requests that is admitted anew at each update without overload, β. Default
+    /// 0.01.
     pub beta: f64,
     /// Time from one update to the next. Default 1ms; DAGOR's own is 1 s.
     #[serde(with = "duration")]
     pub window: Duration,
     /// An update comes after this many requests, too. Default 2000.
     pub window_requests: u32,
-    /// Clients: one that has heard nothing for this long sends a request beyond the level, to learn
-    /// how it stands. Default 100ms. Shorter, and many idle clients disturb an overloaded server;
-    /// longer, and those with unimportant requests come back later after an overload.
+    /// Clients: one that has heard nothing for this long sends a request beyond the level, to
+    /// learn how it stands. Default 100ms. Shorter, and many idle clients disturb an
+    /// overloaded server; longer, and those with unimportant requests come back later after an
+    /// overload.
     ///
     /// Deviation: without it, a client whose requests all lie beyond the level would never hear
     /// that the overload has ended.

@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use super::model::{Op, SESSIONS};
-use crate::client::{self, Outbox, Request};
+use crate::client::{self, Outbox, Report, Request};
 use crate::controller::{
     Algorithm, Arrival, Completion, Demand, Dequeue, Feedback, Init, Outcome, Response,
     ServerController, SessionEvent, SessionId, Signal, Verdict,
@@ -36,6 +36,8 @@ struct Party {
     session: SessionId,
     outbox: Outbox<Flight>,
     to_server: VecDeque<Flight>,
+    /// What the server is to be told without a request.
+    told: Option<Report>,
     /// Requests with the time of their arrival; refused ones are not admitted.
     in_server: VecDeque<(Flight, Instant, bool)>,
     to_client: VecDeque<News>,
@@ -161,6 +163,7 @@ impl Parties {
         self.clients[slot] = Some(Party {
             session,
             outbox: Outbox::new(controller, &client::Config::default(), init),
+            told: None,
             to_server: VecDeque::new(),
             in_server: VecDeque::new(),
             to_client: VecDeque::new(),
@@ -251,7 +254,14 @@ impl Parties {
         party.drain(now);
     }
 
+    /// Delivers what clients have to tell, and all that the server has to tell them.
     fn push(&mut self) {
+        for party in self.clients.iter_mut().flatten() {
+            if let Some(Report { demand, window_ack }) = party.told.take() {
+                let event = SessionEvent::Demand { demand, window_ack };
+                self.server.on_session(self.now, party.session, event);
+            }
+        }
         for _ in 0..10_000 {
             let Some((id, feedback)) = self.server.poll_push(self.now) else { return };
             let party = self.clients[id.slot as usize].as_mut();
@@ -299,6 +309,7 @@ impl Party {
                 ..departed.item
             });
         }
+        self.told = self.outbox.poll_report().or(self.told);
         self.dropped += core::iter::from_fn(|| self.outbox.poll_dropped()).count();
     }
 }

@@ -25,9 +25,9 @@ pub struct Figures {
     pub offered: f64,
     /// Successes per second with a latency of at most the SLO.
     pub goodput: f64,
-    /// Successes per second that completed in the window, whenever they were due and whatever their
-    /// latency: what the server served in that time. Under a backlog it is not the part of the
-    /// offered requests that succeeded.
+    /// Successes per second that completed in the window, whenever they were due and whatever
+    /// their latency: what the server served in that time. Under a backlog it is not the part
+    /// of the offered requests that succeeded.
     pub throughput: f64,
     /// Mean latency of successes, exact.
     #[serde(default, skip_serializing_if = "Option::is_none")]

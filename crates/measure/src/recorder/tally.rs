@@ -8,8 +8,8 @@ use crate::outcome::{DropReason, Outcome};
 /// Everything counted inside the window.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
-    /// Successes that completed in the window, whenever they were due. All else is of requests that
-    /// were due in it.
+    /// Successes that completed in the window, whenever they were due. All else is of requests
+    /// that were due in it.
     pub(super) completed: u64,
     pub(super) offered: u64,
     /// Successes within the SLO.

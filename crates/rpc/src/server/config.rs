@@ -84,8 +84,8 @@ pub struct Threads {
     /// Threads that only read and write. Default 0: none of their own with one worker, which then
     /// reads between handlers; else one for every eight workers.
     pub dispatchers: usize,
-    /// A worker looks up from its handlers after this long: to read and write if it does that, too,
-    /// and whether to stop. Default 50us; a handler that runs longer is not interrupted.
+    /// A worker looks up from its handlers after this long: to read and write if it does that,
+    /// too, and whether to stop. Default 50us; a handler that runs longer is not interrupted.
     #[serde(with = "duration")]
     pub slice: Duration,
 }

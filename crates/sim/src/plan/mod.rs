@@ -105,7 +105,8 @@ pub struct Variant {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sweep {
-    /// The scenario's key that takes the values; its last part names the sweep, unless `name` does.
+    /// The scenario's key that takes the values; its last part names the sweep, unless `name`
+    /// does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// The values.

@@ -59,11 +59,11 @@ impl Default for Server {
     }
 }
 
-/// Breakwater's server does 850,000 requests of 10 µs per second on ten hyperthreads (§5.2), so each
-/// request costs 1.8 µs beside its service. The paper does not say on what. Half each for receiving
-/// and sending, and in each about half for the message and for what it carries, makes no choice
-/// between algorithms: a refusal costs what the handling of any request costs, and only its service
-/// is saved.
+/// Breakwater's server does 850,000 requests of 10 µs per second on ten hyperthreads (§5.2), so
+/// each request costs 1.8 µs beside its service. The paper does not say on what. Half each for
+/// receiving and sending, and in each about half for the message and for what it carries, makes no
+/// choice between algorithms: a refusal costs what the handling of any request costs, and only its
+/// service is saved.
 impl Default for Costs {
     fn default() -> Self {
         let ns = Duration::from_nanos;

@@ -129,8 +129,8 @@ pub struct Report {
     pub series: Option<Series>,
     /// What the servers did in the measured time.
     pub counts: Counts,
-    /// Whether goodput came back after the last overload; `None` when there was none, or no time to
-    /// tell.
+    /// Whether goodput came back after the last overload; `None` when there was none, or no time
+    /// to tell.
     pub recovered: Option<bool>,
     /// Events that happened.
     pub events: u64,

@@ -19,8 +19,8 @@ const JUDGED: Duration = Duration::from_millis(20);
 /// Part of what is offered that must be served in time then.
 const RECOVERED: f64 = 0.9;
 
-/// Counts what is due after the last overload, and after the time that the queue of a server without
-/// control takes to drain.
+/// Counts what is due after the last overload, and after the time that the queue of a server
+/// without control takes to drain.
 #[derive(Debug)]
 pub(super) struct Recovery {
     window: Option<Window>,
