@@ -19,6 +19,7 @@
 //! let free_port = ([127, 0, 0, 1], 0).into();
 //! let mut config = KvConfig { memcached: Some(free_port), ..KvConfig::default() };
 //! config.server.listen = free_port;
+//! # config.server.slo = std::time::Duration::from_secs(5); // a busy machine is no overload
 //! let server = KvServer::start(config)?;
 //!
 //! let mut client = TcpStream::connect(server.memcached_address().unwrap())?;

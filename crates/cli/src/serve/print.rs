@@ -8,9 +8,12 @@ use super::config::Config;
 /// What can be set and is not by default: tables, and their options with an example each, which is
 /// what they default to under an SLO of 2 ms if that is known. TOML cannot say that something is
 /// unset, so these are printed as comments.
-const EXAMPLES: [(&str, &[(&str, &str)]); 6] = [
+const EXAMPLES: [(&str, &[(&str, &str)]); 9] = [
     ("server.admission.breakwater", &[("target_delay", "800us"), ("drop_delay", "1600us")]),
     ("server.admission.aimd", &[("latency_target", "1ms")]),
+    ("server.admission.codel", &[("target", "500us"), ("interval", "500us")]),
+    ("server.admission.seda", &[("target", "1200us"), ("server_drop_delay", "2200us")]),
+    ("server.admission.dagor", &[("overload_delay", "700us")]),
     ("server.admission.client", &[("expiry", "400us")]),
     ("kv", &[("memcached", "127.0.0.1:11211")]),
     ("metrics", &[("listen", "127.0.0.1:9117")]),
@@ -82,7 +85,7 @@ mod tests {
         let file = file(&Config::default()).unwrap();
         let (options, tls) = file.split_once("\n# [server.tls]\n").unwrap();
         let comments: Vec<&str> = options.lines().filter(|line| line.starts_with("# ")).collect();
-        assert_eq!(comments.len(), 6, "{file}");
+        assert_eq!(comments.len(), 11, "{file}");
         for comment in comments {
             read(&options.replace(comment, &comment[2..]));
         }
