@@ -36,6 +36,8 @@ struct Party {
     session: SessionId,
     outbox: Outbox<Flight>,
     to_server: VecDeque<Flight>,
+    /// A message to it was lost.
+    lost: bool,
     /// What the server is to be told without a request.
     told: Option<Report>,
     /// Requests with the time of their arrival; refused ones are not admitted.
@@ -97,7 +99,7 @@ impl Parties {
             Op::LosePush(at) => {
                 let Some(party) = self.party(at) else { return };
                 let push = party.to_client.iter().position(|news| matches!(news, News::Push(_)));
-                push.map(|at| party.to_client.remove(at));
+                party.lost |= push.and_then(|at| party.to_client.remove(at)).is_some();
             }
             Op::Tick(power) => self.now = self.now + Duration::from_nanos(1 << (power % 60)),
             Op::Delay(power) => {
@@ -112,11 +114,19 @@ impl Parties {
 
     /// Ends the overload, and lets everybody ask until he is served.
     ///
+    /// Connections that lost a message are cut first: none does and lives on, and a client that was
+    /// never told of its only credit would wait for ever.
+    ///
     /// # Panics
     ///
     /// If somebody never is.
     pub fn settle(&mut self) {
         self.queue_delay = Duration::ZERO;
+        for at in 0..SESSIONS as u8 {
+            if self.party(at).is_some_and(|party| party.lost) {
+                self.cut(usize::from(at));
+            }
+        }
         self.clients.iter_mut().flatten().for_each(|party| party.served = 0);
         for _ in 0..20_000 {
             if self.clients.iter().flatten().all(|party| party.served > 0) {
@@ -163,6 +173,7 @@ impl Parties {
         self.clients[slot] = Some(Party {
             session,
             outbox: Outbox::new(controller, &client::Config::default(), init),
+            lost: false,
             told: None,
             to_server: VecDeque::new(),
             in_server: VecDeque::new(),
