@@ -50,10 +50,11 @@ pub use client::{
     CallError, CallFuture, CallResult, Client, ClientConfig, ConnectError, Reply, Request, Session,
     Unsent,
 };
+pub use seawall_control::request::Budget;
 pub use secret::Secret;
 pub use server::{
-    Budget, Context, Guest, GuestListener, GuestReply, Guests, Limits, Router, Server,
-    ServerConfig, StartError, Stats, Threads, TlsConfig,
+    Context, Guest, GuestListener, GuestReply, Guests, Limits, Router, Server, ServerConfig,
+    StartError, Stats, Threads, TlsConfig,
 };
 pub use status::Status;
 pub use tls::{ClientTls, TlsError};

@@ -5,6 +5,7 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::config::duration;
+use crate::controller::Algorithm;
 
 /// Never less budget than this part of what is left: a server of whose requests a few take longer
 /// than that would otherwise refuse them all, and never learn that most do not.
@@ -15,7 +16,8 @@ const FLOOR: u32 = 10;
 #[serde(rename_all = "kebab-case")]
 pub enum Budget {
     /// What the SLO leaves after the network and the 99th percentile of measured service times
-    /// (Protego §4.2); no budget under the algorithm `none`. The default.
+    /// (Protego §4.2); no budget under algorithms that do not
+    /// [bound waits](crate::controller::Algorithm::bounds_waits). The default.
     #[default]
     Auto,
     /// As long as it takes.
@@ -25,10 +27,10 @@ pub enum Budget {
 }
 
 impl Budget {
-    /// The same under `algorithm`, which may be none at all.
+    /// The same under `algorithm`.
     #[must_use]
-    pub fn under(self, algorithm: &str) -> Self {
-        if self == Self::Auto && algorithm == "none" { Self::Off } else { self }
+    pub fn under(self, algorithm: &dyn Algorithm) -> Self {
+        if self == Self::Auto && !algorithm.bounds_waits() { Self::Off } else { self }
     }
 
     /// The budget of a request whose reply is worthless after `left`, and which takes `after` from
@@ -45,6 +47,7 @@ impl Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admission::Config;
 
     #[test]
     fn what_is_left_after_the_service_and_never_nothing() {
@@ -52,7 +55,8 @@ mod tests {
         assert_eq!(Budget::Auto.of(us(200), us(56)), Some(us(144)));
         assert_eq!(Budget::Auto.of(us(200), us(500)), Some(us(20)));
         assert_eq!(Budget::Fixed(us(7)).of(us(200), us(56)), Some(us(7)));
-        assert_eq!(Budget::Auto.under("none").of(us(200), us(56)), None);
-        assert_eq!(Budget::Auto.under("aimd"), Budget::Auto);
+        let under = |name: &str| Budget::Auto.under(&*Config::named(name).build().unwrap());
+        assert_eq!(under("none").of(us(200), us(56)), None);
+        assert_eq!((under("codel"), under("aimd")), (Budget::Off, Budget::Auto));
     }
 }

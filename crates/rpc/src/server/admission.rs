@@ -14,21 +14,17 @@ use seawall_control::controller::{
 };
 use seawall_control::metrics::Metrics;
 use seawall_control::predict::queue;
-use seawall_control::request::{self, Claims, Identity, Rejected, Stage};
+use seawall_control::request::{self, Budget, Claims, Identity, Rejected, Stage};
 use seawall_control::wire;
 
 use super::close::CloseReason;
-use super::config::{Budget, ServerConfig};
+use super::config::ServerConfig;
 use super::context::Context;
 use super::job::Reply;
 use super::router::Router;
 use super::run_queue::RunQueue;
 use super::session::Session;
 use crate::clock;
-
-/// Never less budget than this part of what is left: a server of whose requests a few take longer
-/// than that would otherwise refuse them all, and never learn that most do not.
-const BUDGET_FLOOR: u32 = 10;
 
 /// Sessions that are visited under one lock.
 const VISITS: usize = 256;
@@ -88,10 +84,7 @@ impl Admission {
         let seed = if config.seed == 0 { clock::realtime_ns() } else { config.seed };
         let mut init = Init::new(clock::now(), seed);
         (init.cores, init.slo, init.rtt) = (cores, config.slo, config.rtt);
-        let budget = match config.budget {
-            Budget::Auto if !algorithm.bounds_waits() => Budget::Off,
-            budget => budget,
-        };
+        let budget = config.budget.under(&*algorithm);
         let state = State {
             controller: algorithm.server(init),
             predictor: queue::RunQueue::new(cores),
@@ -232,16 +225,11 @@ impl Admission {
         // The deadline has run since the frame came; the wait is charged to the budget later.
         let deadline = frame.claims.deadline.map(|left| left.saturating_sub(waited));
         let context = request::Context::new(Claims { deadline, ..frame.claims }, now);
-        match self.budget {
-            Budget::Off => context,
-            Budget::Fixed(budget) => context.with_budget_at_most(budget),
-            Budget::Auto => {
-                // After the wait come the service and the way back.
-                let after = predictor.service_p99() + self.rtt;
-                let room = |left: Duration| left.saturating_sub(after).max(left / BUDGET_FLOOR);
-                let left = frame.claims.deadline.map_or(self.slo, |left| left.min(self.slo));
-                context.with_budget_at_most(room(left))
-            }
+        let left = frame.claims.deadline.map_or(self.slo, |left| left.min(self.slo));
+        // After the wait come the service and the way back.
+        match self.budget.of(left, predictor.service_p99() + self.rtt) {
+            Some(budget) => context.with_budget_at_most(budget),
+            None => context,
         }
     }
 

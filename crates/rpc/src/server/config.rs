@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use seawall_control::admission;
 use seawall_control::config::{ConfigError, duration};
+use seawall_control::request::Budget;
 use serde::{Deserialize, Serialize};
 
 use crate::trust::{Known, Trust};
@@ -58,21 +59,6 @@ impl Default for ServerConfig {
             seed: 0,
         }
     }
-}
-
-/// How long an admitted request may wait in the run queue before it is refused.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Budget {
-    /// What the SLO leaves after the network and the 99th percentile of measured service times
-    /// (Protego §4.2). No budget under the algorithm `none`, and under those that are published
-    /// without it: `codel`, `window`, `seda`, `dagor`. The default.
-    #[default]
-    Auto,
-    /// As long as it takes.
-    Off,
-    /// This long.
-    Fixed(#[serde(with = "duration")] Duration),
 }
 
 /// Threads of a server.

@@ -26,7 +26,7 @@ use seawall_control::request::Stage;
 use seawall_control::wire;
 use thiserror::Error;
 
-pub use config::{Budget, Limits, ServerConfig, Threads, TlsConfig};
+pub use config::{Limits, ServerConfig, Threads, TlsConfig};
 pub use context::Context;
 pub use guest::{Guest, GuestListener, GuestReply, Guests};
 pub use router::Router;

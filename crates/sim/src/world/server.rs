@@ -136,7 +136,7 @@ impl Server {
             index,
             controller: algorithm.clone().server(init),
             predictor: queue::RunQueue::new(cores),
-            budget: scenario.server.budget.under(algorithm.name()),
+            budget: scenario.server.budget.under(&**algorithm),
             costs: scenario.server.costs.clone(),
             slowness: speed.recip(),
             messages: VecDeque::new(),
