@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seawall_control::Instant;
 use seawall_measure::recorder::Figures;
-use seawall_measure::{Bin, ClassSummary, Series, Settled};
+use seawall_measure::{Bin, ClassSummary, Series, Settled, Stability};
 use serde::{Deserialize, Serialize};
 
 use crate::plan::Params;
@@ -63,6 +63,10 @@ pub struct Shift {
     /// How long after it goodput and tail were stable, in milliseconds; `None` if they never were,
     /// or there was no time to tell.
     pub stable_after_ms: Option<f64>,
+    /// The same for goodput alone.
+    pub goodput_back_ms: Option<f64>,
+    /// The time until the next shift, or the end; in milliseconds.
+    pub lasts_ms: f64,
     /// The highest 99th percentile of a bin after it, in microseconds.
     pub p99_peak_us: Option<f64>,
     /// The highest mean delay of refusals of a bin after it, in microseconds.
@@ -101,8 +105,8 @@ pub(crate) fn allowed_metrics() -> String {
 pub(crate) const BIN_METRICS: [&str; 5] =
     ["offered", "goodput", "throughput", "p99_us", "reject_mean_us"];
 
-const SHIFT_METRICS: [&str; 4] =
-    ["stable_after_ms", "p99_peak_us", "reject_peak_us", "goodput_dip"];
+const SHIFT_METRICS: [&str; 5] =
+    ["stable_after_ms", "goodput_back_ms", "p99_peak_us", "reject_peak_us", "goodput_dip"];
 
 impl Run {
     /// Makes a run's result of what was recorded.
@@ -153,8 +157,9 @@ impl Run {
 impl Shift {
     fn metric(&self, name: &str) -> Option<f64> {
         match name {
-            // Never is longer than anything that can be measured.
-            "stable_after_ms" => Some(self.stable_after_ms.unwrap_or(f64::MAX)),
+            // What never is takes at least as long as there is.
+            "stable_after_ms" => Some(self.stable_after_ms.unwrap_or(self.lasts_ms)),
+            "goodput_back_ms" => Some(self.goodput_back_ms.unwrap_or(self.lasts_ms)),
             "p99_peak_us" => self.p99_peak_us,
             "reject_peak_us" => self.reject_peak_us,
             "goodput_dip" => self.goodput_dip,
@@ -192,15 +197,19 @@ fn shifts(scenario: &Scenario, series: &Series) -> Vec<Shift> {
         let settled = last.iter().map(|bin| bin.goodput).sum::<f64>() / last.len().max(1) as f64;
         let lowest = part.iter().map(|bin| bin.goodput).fold(f64::INFINITY, f64::min);
         let start = Instant::ORIGIN;
-        let stable = series.stable_between(start + at, start + until, &Default::default());
+        let stable_after =
+            |rule: &Stability| match series.stable_between(start + at, start + until, rule) {
+                Settled::After(after) => Some(after.as_secs_f64() * 1e3),
+                Settled::Never | Settled::TooShort => None,
+            };
+        let rule = Stability::default();
         Shift {
             at_s: at.as_secs_f64(),
             from: rates.at(at.saturating_sub(Duration::from_nanos(1))),
             to: rates.at(at),
-            stable_after_ms: match stable {
-                Settled::After(after) => Some(after.as_secs_f64() * 1e3),
-                Settled::Never | Settled::TooShort => None,
-            },
+            stable_after_ms: stable_after(&rule),
+            goodput_back_ms: stable_after(&rule.goodput_alone()),
+            lasts_ms: (until - at).as_secs_f64() * 1e3,
             p99_peak_us: part.iter().filter_map(|bin| bin.p99_us).reduce(f64::max),
             reject_peak_us: part.iter().filter_map(|bin| bin.reject_mean_us).reduce(f64::max),
             goodput_dip: (settled > 0.0).then_some(lowest / settled),

@@ -155,7 +155,7 @@ fn tail_tile(name: String, p99: String, within: Option<bool>, slo_us: f64) -> Ti
 }
 
 /// A table with a head of these names, in which `|` is where a long name may break.
-fn table(class: &str, names: &[&str], bodies: &str) -> String {
+pub(crate) fn table(class: &str, names: &[&str], bodies: &str) -> String {
     let head: String = names
         .iter()
         .map(|name| format!("<th scope=\"col\">{}</th>", name.replace('|', "<br>")))

@@ -1,6 +1,7 @@
 //! `seawall reproduce`: what the papers claim, simulated, and judged.
 
 mod page;
+mod retune;
 mod systems;
 mod table;
 
@@ -26,6 +27,7 @@ Examples:
   seawall reproduce --json > claims.json         for a program
   seawall reproduce breakwater --save runs       keep all runs, as JSON ...
   seawall reproduce breakwater --from runs       ... and judge them again
+  seawall reproduce breakwater --retune          look for the baselines' best parameters again
 
 The plans are in the folder experiments, each with the reasons for its numbers; `seawall sim` runs
 them one by one. A claim that is not reproduced stays in the table.";
@@ -61,6 +63,11 @@ pub(crate) struct Options {
     /// Judge the runs that were saved in this folder instead of running anything
     #[arg(long, value_name = "DIR", conflicts_with_all = ["save", "full"])]
     from: Option<PathBuf>,
+
+    /// Look for the best parameters of each baseline, some minutes, and print them as the file
+    /// tuned.toml beside the plans: nothing is judged
+    #[arg(long, conflicts_with_all = ["figure", "full", "save", "from"])]
+    retune: bool,
 }
 
 /// A plan of a system, and its runs.
@@ -85,10 +92,18 @@ struct Finding {
     unit: String,
     band: Band,
     verdict: Verdict,
+    /// An extra row, of a released variant; not counted.
+    extra: bool,
+    /// What is known of why it is not reproduced.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    why: String,
 }
 
 /// Runs `seawall reproduce`.
 pub(crate) fn run(options: &Options) -> Result<()> {
+    if options.retune {
+        return retune(options);
+    }
     file::check(&options.html)?;
     let mut experiments = Vec::new();
     for system in systems::chosen(options.system.as_deref()) {
@@ -110,6 +125,19 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         write!(out, "{}", table::render(&findings))?;
     }
     Ok(())
+}
+
+fn retune(options: &Options) -> Result<()> {
+    let mut settings = Vec::new();
+    for system in systems::chosen(options.system.as_deref()) {
+        settings.extend(retune::retune(system)?);
+    }
+    let text = if options.json {
+        serde_json::to_string_pretty(&settings)? + "\n"
+    } else {
+        retune::render(&settings)?
+    };
+    Ok(std::io::stdout().lock().write_all(text.as_bytes())?)
 }
 
 /// Whether a plan's name, such as `figure-01a`, is that of the figure `1a`.
@@ -147,6 +175,14 @@ fn save(folder: &Path, file: &str, runs: &[Run]) -> Result<()> {
         .with_context(|| format!("cannot write {shown}"))
 }
 
+/// How many claims were reproduced, and of how many.
+fn score<'a>(findings: impl Iterator<Item = &'a Finding>) -> (usize, usize) {
+    let counted = findings.filter(|finding| !finding.extra);
+    counted.fold((0, 0), |(held, all), finding| {
+        (held + usize::from(finding.verdict == Verdict::Reproduced), all + 1)
+    })
+}
+
 fn findings(experiment: &Experiment) -> Vec<Finding> {
     let finding = |claim: &seawall_sim::plan::Claim| {
         let judgement = claim.judge(&experiment.runs);
@@ -161,6 +197,11 @@ fn findings(experiment: &Experiment) -> Vec<Finding> {
             unit: claim.unit.clone(),
             band: claim.band,
             verdict: judgement.verdict,
+            extra: claim.extra,
+            why: match judgement.verdict {
+                Verdict::Reproduced => String::new(),
+                Verdict::NotReproduced => claim.why.trim().replace('\n', " "),
+            },
         }
     };
     experiment.plan.claims.iter().map(finding).collect()

@@ -4,35 +4,44 @@ use super::table::{measured, number};
 use super::{Experiment, Finding};
 use crate::report::data::Host;
 use crate::report::html::escape;
-use crate::report::page::{Page, figures, measured_on};
+use crate::report::page::{Page, figures, measured_on, table};
 use crate::sim::plot;
 use seawall_sim::plan::Verdict;
 
 /// The whole page.
 pub(super) fn render(experiments: &[Experiment], findings: &[Finding], host: &Host) -> String {
-    let held = findings.iter().filter(|finding| finding.verdict == Verdict::Reproduced).count();
+    let (held, all) = super::score(findings.iter());
     let lead = format!(
-        "{held} of {} claims were reproduced, in a simulator that runs the algorithms of Seawall \
+        "{held} of {all} claims were reproduced, in a simulator that runs the algorithms of Seawall \
          at the papers' scale. {}",
-        findings.len(),
         measured_on(host)
     );
+    let mut said = Vec::new();
     let sections = experiments.iter().enumerate().map(|(index, experiment)| {
         let plan = &experiment.plan;
         let charts = plan.figures().into_iter().enumerate().map(|(number, figure)| {
             plot::lines(&figure, &experiment.runs, &format!("p{index}f{number}")).chart()
         });
-        let claims: Vec<Finding> = super::findings(experiment);
+        // Plans that include one another say the same about themselves.
+        let about = plan.about.trim();
+        let about = if said.contains(&about) { "" } else { about };
+        said.push(about);
         format!(
-            "<section>\n<h2>{}</h2>\n<p>{}</p>\n{}{}</section>\n",
+            "<section>\n<h2>{}</h2>\n{}{}{}</section>\n",
             escape(&plan.title),
-            escape(plan.about.trim()),
-            claims_table(&claims),
+            paragraphs(about),
+            claims_table(&super::findings(experiment)),
             figures(charts.collect()),
         )
     });
     let main = sections.collect();
     Page { title: "evaluations".into(), heading: "What the papers claim", lead, main }.render(host)
+}
+
+/// Text with an empty line between two paragraphs.
+fn paragraphs(text: &str) -> String {
+    let paragraphs = text.split("\n\n").filter(|paragraph| !paragraph.is_empty());
+    paragraphs.map(|paragraph| format!("<p>{}</p>\n", escape(paragraph))).collect()
 }
 
 fn claims_table(findings: &[Finding]) -> String {
@@ -41,13 +50,18 @@ fn claims_table(findings: &[Finding]) -> String {
     }
     let row = |finding: &Finding| {
         let (class, verdict) = match finding.verdict {
-            Verdict::Reproduced => ("good", "reproduced"),
-            Verdict::NotReproduced => ("bad", "not reproduced"),
+            Verdict::Reproduced => ("good", "✓ reproduced"),
+            Verdict::NotReproduced => ("bad", "✗ not reproduced"),
+        };
+        let id = escape(&finding.claim);
+        let id = if finding.extra { format!("({id})") } else { id };
+        let why = match finding.why.as_str() {
+            "" => String::new(),
+            why => format!("<br><small>{}</small>", escape(why)),
         };
         format!(
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
+            "<tr><td>{id}</td><td>{}</td><td>{}{why}</td><td>{}</td><td>{}</td>\
              <td class=\"{class}\">{verdict}</td></tr>\n",
-            escape(&finding.claim),
             escape(&finding.figure),
             escape(&finding.text),
             escape(&number(finding.paper, &finding.unit)),
@@ -55,8 +69,9 @@ fn claims_table(findings: &[Finding]) -> String {
         )
     };
     let rows: String = findings.iter().map(row).collect();
-    format!(
-        "<table>\n<thead><tr><th>claim</th><th>figure</th><th>what</th><th>paper</th>\
-         <th>measured</th><th>verdict</th></tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n"
+    table(
+        "claims",
+        &["claim", "figure", "what", "paper", "measured", "verdict"],
+        &format!("<tbody>\n{rows}</tbody>\n"),
     )
 }

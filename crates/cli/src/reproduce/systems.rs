@@ -6,6 +6,8 @@ pub(super) struct System {
     pub(super) name: &'static str,
     /// Name and text of each plan.
     pub(super) plans: &'static [(&'static str, &'static str)],
+    /// Those that look for the baselines' parameters.
+    pub(super) tuning: &'static [(&'static str, &'static str)],
     /// What the plans include.
     files: &'static [(&'static str, &'static str)],
 }
@@ -23,9 +25,15 @@ const SYSTEMS: [System; 1] = [System {
     name: "breakwater",
     plans: texts!("breakwater":
         "figure-01a", "figure-01b", "figure-03", "figure-04", "figure-05", "figure-06", "figure-07",
-        "figure-08", "figure-09", "figure-10", "figure-11", "figure-12",
+        "figure-08", "figure-09", "figure-10", "figure-11", "figure-12", "released", "shape-cpu",
+        "shape-mixed",
     ),
-    files: texts!("breakwater": "testbed"),
+    tuning: texts!("breakwater":
+        "tune-codel", "tune-codel-threshold", "tune-window", "tune-dagor", "tune-dagor-memcached",
+        "tune-seda-1us", "tune-seda-10us", "tune-seda-100us", "tune-seda-clients",
+        "tune-seda-memcached",
+    ),
+    files: texts!("breakwater": "testbed", "memcached", "tuned"),
 }];
 
 /// The systems' names.

@@ -23,14 +23,26 @@ pub(super) fn render(findings: &[Finding]) -> String {
         let findings: Vec<&Finding> = findings.iter().filter(|f| f.system == system).collect();
         let groups: Vec<Vec<Vec<String>>> =
             vec![findings.iter().flat_map(|finding| rows(finding)).collect()];
-        let held = findings.iter().filter(|f| f.verdict == Verdict::Reproduced).count();
+        let (held, all) = super::score(findings.iter().copied());
         text += &format!(
-            "{}\n{system}: {held} of {} claims reproduced\n\n",
+            "{}\n{system}: {held} of {all} claims reproduced\n\n",
             grid::render(&HEAD, 3, &groups),
-            findings.len()
         );
+        text += &reasons(&findings);
     }
     text + &format::wrap(LEGEND, 100).into_iter().map(|line| line + "\n").collect::<String>()
+}
+
+/// What is known of why some were not.
+fn reasons(findings: &[&Finding]) -> String {
+    let known = findings.iter().filter(|finding| !finding.why.is_empty());
+    let lines = known.flat_map(|finding| {
+        let text = format!("{}, {}: {}", finding.claim, finding.text, finding.why);
+        let lines = format::wrap(&text, 96).into_iter().enumerate();
+        lines.map(|(index, line)| format!("{}{line}\n", if index == 0 { "  " } else { "    " }))
+    });
+    let lines: String = lines.collect();
+    if lines.is_empty() { lines } else { format!("Why, as far as it is known:\n{lines}\n") }
 }
 
 /// The lines of one claim: its words may need several.
@@ -41,7 +53,7 @@ fn rows(finding: &Finding) -> Vec<Vec<String>> {
     };
     let mut words = format::wrap(&finding.text, WORDS).into_iter();
     let first = vec![
-        finding.claim.clone(),
+        if finding.extra { format!("({})", finding.claim) } else { finding.claim.clone() },
         finding.figure.clone(),
         words.next().unwrap_or_default(),
         number(finding.paper, &finding.unit),
@@ -56,11 +68,10 @@ fn rows(finding: &Finding) -> Vec<Vec<String>> {
     std::iter::once(first).chain(rest).collect()
 }
 
-/// A number with its unit; what was never reached is told in words.
+/// A number with its unit.
 pub(super) fn number(number: Option<f64>, unit: &str) -> String {
     match number {
         None => format::NOTHING.into(),
-        Some(number) if number >= f64::MAX => "never".into(),
         Some(number) => format!("{} {unit}", digits(number)).trim_end().to_owned(),
     }
 }
@@ -68,10 +79,8 @@ pub(super) fn number(number: Option<f64>, unit: &str) -> String {
 pub(super) fn measured(finding: &Finding) -> String {
     let text = number(finding.measured, &finding.unit);
     match finding.standard_error.filter(|error| error.is_finite() && *error > 0.0) {
-        Some(error) if finding.measured.is_some_and(|number| number < f64::MAX) => {
-            format!("{text} ±{}", digits(error))
-        }
-        _ => text,
+        Some(error) => format!("{text} ±{}", digits(error)),
+        None => text,
     }
 }
 

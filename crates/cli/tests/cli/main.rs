@@ -9,5 +9,6 @@ mod load;
 mod metrics;
 mod pages;
 mod serve;
+mod sim;
 mod support;
 mod watched;

@@ -29,22 +29,24 @@ pub struct Figures {
     /// their latency: what the server served in that time. Under a backlog it is not the part
     /// of the offered requests that succeeded.
     pub throughput: f64,
-    /// Mean latency of successes, exact.
+    /// Mean latency of successes and of unanswered requests, exact. Those without an answer count
+    /// as long as they were waited for, so that this and the next are then lower bounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_us: Option<f64>,
-    /// Median latency of successes; this and the next three at most 0.1 % above the true quantile.
+    /// Median of the same latencies; this and the next three at most 0.1 % above the true
+    /// quantile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50_us: Option<f64>,
-    /// 90th percentile of the latency of successes.
+    /// 90th percentile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p90_us: Option<f64>,
-    /// 99th percentile of the latency of successes.
+    /// 99th percentile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_us: Option<f64>,
-    /// 99.9th percentile of the latency of successes.
+    /// 99.9th percentile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p999_us: Option<f64>,
-    /// Longest latency of a success, exact.
+    /// The longest, exact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_us: Option<f64>,
     /// Unanswered requests over these and the successes; 0 to 1. A quantile q of the latency is
@@ -233,7 +235,7 @@ fn figures(tally: &Tally, window_seconds: f64) -> Figures {
         p99_us: tally.latency.quantile_us(0.99),
         p999_us: tally.latency.quantile_us(0.999),
         max_us: tally.latency.max().map(micros),
-        latency_censored: share(tally.unanswered, tally.unanswered + tally.successes()),
+        latency_censored: share(tally.unanswered, tally.unanswered + tally.successes),
         client_drop_rate: share(dropped, tally.offered),
         server_drop_rate: share(tally.rejected, tally.offered - dropped),
         lost_rate: share(tally.lost(), tally.offered),

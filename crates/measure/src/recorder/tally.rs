@@ -20,7 +20,8 @@ pub(super) struct Tally {
     pub(super) unanswered: u64,
     /// By the reason's place in [`DropReason::ALL`].
     pub(super) dropped: [u64; DropReason::ALL.len()],
-    /// Of successes; their count is the number of successes.
+    pub(super) successes: u64,
+    /// Of successes, and of requests without an answer: for those, how long was waited in vain.
     pub(super) latency: Latencies,
     /// Of refusals by the server.
     pub(super) reject_latency: Latencies,
@@ -31,6 +32,7 @@ impl Tally {
         self.offered += 1;
         match outcome {
             Outcome::Success => {
+                self.successes += 1;
                 self.latency.record(latency);
                 self.good += u64::from(latency <= slo);
             }
@@ -41,7 +43,10 @@ impl Tally {
             Outcome::DroppedAtClient(reason) => self.dropped[reason as usize] += 1,
             Outcome::Cancelled => self.cancelled += 1,
             Outcome::Failed => self.failed += 1,
-            Outcome::Unanswered => self.unanswered += 1,
+            Outcome::Unanswered => {
+                self.unanswered += 1;
+                self.latency.record(latency);
+            }
         }
     }
 
@@ -56,12 +61,9 @@ impl Tally {
         for (dropped, other) in self.dropped.iter_mut().zip(other.dropped) {
             *dropped += other;
         }
+        self.successes += other.successes;
         self.latency.merge(&other.latency);
         self.reject_latency.merge(&other.reject_latency);
-    }
-
-    pub(super) fn successes(&self) -> u64 {
-        self.latency.count()
     }
 
     pub(super) fn dropped_at_client(&self) -> u64 {

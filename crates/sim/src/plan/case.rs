@@ -54,10 +54,17 @@ impl Plan {
             }
             for variant in &self.variants {
                 let (mut params, mut scenario) = (params.clone(), scenario.clone());
-                table::lay(&mut scenario, &variant.scenario);
-                for label in params.0.values() {
-                    if let Some(Value::Table(over)) = variant.at_label.get(label) {
-                        table::lay(&mut scenario, over);
+                // Who looks for the best does not begin with what was found before.
+                let tuned = self.tuned.get(&variant.name).filter(|_| self.tune.is_none());
+                let tuned = tuned.map(|tuned| (&tuned.scenario, &tuned.at_label));
+                for (over, at_label) in
+                    tuned.into_iter().chain([(&variant.scenario, &variant.at_label)])
+                {
+                    table::lay(&mut scenario, over);
+                    for label in params.0.values() {
+                        if let Some(Value::Table(over)) = at_label.get(label) {
+                            table::lay(&mut scenario, over);
+                        }
                     }
                 }
                 params.0.insert("variant".into(), variant.name.clone());
@@ -78,7 +85,7 @@ fn case(params: Params, scenario: Table) -> Result<Case, PlanError> {
 
 impl Sweep {
     /// Labels of the points, and what each changes.
-    fn settings(&self) -> Result<Vec<(String, Table)>, PlanError> {
+    pub(super) fn settings(&self) -> Result<Vec<(String, Table)>, PlanError> {
         let Some(key) = &self.key else {
             let points = self.points.iter();
             return Ok(points.map(|point| (point.label.clone(), point.scenario.clone())).collect());

@@ -35,6 +35,10 @@ pub struct Claim {
     /// these.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub over: BTreeMap<String, Choice>,
+    /// Labels for the same comparison elsewhere, whose number is subtracted: the claim is that an
+    /// effect is larger here than there.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub than: BTreeMap<String, String>,
     /// How both make one number. Default `value`.
     #[serde(default)]
     pub measure: Measure,
@@ -51,6 +55,12 @@ pub struct Claim {
     /// True when the claim is that the number is small. Default false.
     #[serde(default)]
     pub lower: bool,
+    /// An extra row, of a variant that the claim is not about: it is judged, and not counted.
+    #[serde(default)]
+    pub extra: bool,
+    /// What is known of why it is not reproduced; shown where it is not.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
 }
 
 /// One label or several.
@@ -187,13 +197,17 @@ impl Claim {
             return refuse("band", "a value by itself has no direction".into());
         }
         let params: Vec<&Params> = cases.iter().map(|case| &case.params).collect();
-        for (name, choice) in self.at.iter().chain(&self.over) {
-            for label in choice.labels() {
-                if !params.iter().any(|params| params.0.get(name) == Some(label)) {
-                    let problem = format!("no case has the {name} {label}");
-                    return refuse("at, over", problem);
-                }
+        let chosen = self.at.iter().chain(&self.over);
+        let labels =
+            chosen.flat_map(|(name, choice)| choice.labels().iter().map(move |l| (name, l)));
+        for (name, label) in labels.chain(&self.than) {
+            if !params.iter().any(|params| params.0.get(name) == Some(label)) {
+                let problem = format!("no case has the {name} {label}");
+                return refuse("at, over, than", problem);
             }
+        }
+        if self.extreme.is_some() && !self.than.is_empty() {
+            return refuse("than", "it goes with cases, not with extremes".into());
         }
         if self.extreme.is_some() && self.measure == Measure::Value {
             return refuse("extreme", "a value has nothing to compare with".into());

@@ -126,8 +126,8 @@ impl Figure {
         let fixed = |name: &String| {
             *name == self.x || self.at.get(name).is_some_and(|choice| choice.labels().len() == 1)
         };
-        let mut parts: Vec<&str> =
-            params.0.get("variant").into_iter().map(String::as_str).collect();
+        let variant = params.0.get("variant").filter(|_| self.x != "variant");
+        let mut parts: Vec<&str> = variant.into_iter().map(String::as_str).collect();
         let others = params.0.iter().filter(|(name, _)| !fixed(name) && *name != "variant");
         parts.extend(others.map(|(_, label)| label.as_str()));
         parts.join(", ")

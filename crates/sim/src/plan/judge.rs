@@ -70,16 +70,39 @@ impl Claim {
         let number = |(case, other): (usize, Option<usize>)| {
             let seeds = runs.iter().filter(|run| run.params == *cases[case]).map(|run| run.seed);
             let number = |seed| {
-                let value = self.metric(runs, cases[case], seed)?;
-                match other {
-                    Some(other) => Some(self.set(value, self.metric(runs, cases[other], seed)?)),
-                    None => Some(value),
+                let here = self.number(runs, cases[case], other.map(|other| cases[other]), seed)?;
+                if self.than.is_empty() {
+                    return Some(here);
                 }
+                let (case, other) = (self.there(cases[case]), other.map(|o| self.there(cases[o])));
+                Some(here - self.number(runs, &case, other.as_ref(), seed)?)
             };
             Some((mean(seeds.map(number))?, cases[case]))
         };
         let numbers: Option<Vec<_>> = self.pairs(cases).into_iter().map(number).collect();
         self.take(&numbers?)
+    }
+
+    /// What a case and what it is compared with make.
+    fn number(
+        &self,
+        runs: &[Run],
+        case: &Params,
+        other: Option<&Params>,
+        seed: u64,
+    ) -> Option<f64> {
+        let value = self.metric(runs, case, seed)?;
+        match other {
+            Some(other) => Some(self.set(value, self.metric(runs, other, seed)?)),
+            None => Some(value),
+        }
+    }
+
+    /// The same case, with the labels that its number is compared with.
+    fn there(&self, case: &Params) -> Params {
+        let mut there = case.clone();
+        there.0.extend(self.than.clone());
+        there
     }
 
     /// The number of the extremes on both sides.
@@ -139,7 +162,8 @@ impl Claim {
 
     fn holds(&self, number: Number) -> bool {
         // What is measured when there is no effect at all.
-        let neutral = if self.measure == Measure::Ratio { 1.0 } else { 0.0 };
+        let ratio = self.measure == Measure::Ratio && self.than.is_empty();
+        let neutral = if ratio { 1.0 } else { 0.0 };
         let sign = if self.lower { -1.0 } else { 1.0 };
         let effect = sign * (number.mean - neutral);
         match (self.band, self.paper) {

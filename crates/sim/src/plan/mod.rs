@@ -32,14 +32,17 @@
 //! band = "near"
 //! ```
 //!
-//! Later parts go over earlier ones: scenario, then points of sweeps, then the variant, then what
-//! the variant has `for` the labels of these points.
+//! Later parts go over earlier ones: scenario, points of sweeps, what was tuned for the variant,
+//! the variant itself; each of the last two followed by what it has `for` the points' labels.
 
 mod case;
 mod claim;
 mod figure;
 mod judge;
 pub mod table;
+mod tune;
+
+use std::collections::BTreeMap;
 
 use seawall_control::config::ConfigError;
 use serde::{Deserialize, Serialize};
@@ -49,6 +52,7 @@ pub use case::{Case, Params};
 pub use claim::{Band, Choice, Claim, Extreme, Measure, Pick};
 pub use figure::{Drawn, Figure};
 pub use judge::{Judgement, Verdict};
+pub use tune::{Best, Tune};
 
 use crate::scenario::Scenario;
 
@@ -75,6 +79,13 @@ pub struct Plan {
     /// What is compared. Default: the scenario as it is, named after its algorithm.
     #[serde(rename = "variant", skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<Variant>,
+    /// What was found by tuning, by the name of the variant that has it: it goes under what the
+    /// variant says itself.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tuned: BTreeMap<String, Tuned>,
+    /// Of a plan that looks for the best parameters: whose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tune: Option<Tune>,
     /// What is varied.
     #[serde(rename = "sweep", skip_serializing_if = "Vec::is_empty")]
     pub sweeps: Vec<Sweep>,
@@ -98,6 +109,17 @@ pub struct Variant {
     /// What goes over it at the points of sweeps that have these labels: a parameter that is tuned
     /// anew there.
     #[serde(default, rename = "for")]
+    pub at_label: Table,
+}
+
+/// What was found by tuning a variant.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Tuned {
+    /// What goes over the plan's scenario.
+    pub scenario: Table,
+    /// What goes over it at the points of sweeps that have these labels.
+    #[serde(rename = "for")]
     pub at_label: Table,
 }
 
@@ -166,6 +188,8 @@ impl Default for Plan {
             scenario: Table::new(),
             full: Table::new(),
             variants: Vec::new(),
+            tuned: BTreeMap::new(),
+            tune: None,
             sweeps: Vec::new(),
             figures: Vec::new(),
             claims: Vec::new(),
@@ -186,12 +210,18 @@ impl Plan {
         open: impl Fn(&str) -> Result<String, String>,
     ) -> Result<Self, PlanError> {
         let mut table = parse(text)?;
-        if let Some(name) = table.remove("include") {
+        let mut included = Vec::new();
+        while let Some(name) = table.remove("include") {
             let name = case::label(&name);
-            let text = open(&name).map_err(|problem| PlanError::field("include", problem))?;
+            let problem = |problem| PlanError::field("include", problem);
+            if included.contains(&name) {
+                return Err(problem(format!("{name} includes itself")));
+            }
+            let text = open(&name).map_err(problem)?;
             let mut under = parse(&text).map_err(|error| PlanError::within(&name, &error))?;
             table::lay(&mut under, &table);
             table = under;
+            included.push(name);
         }
         for (key, value) in settings {
             let path = match key.strip_prefix("plan.") {
@@ -248,6 +278,9 @@ impl Plan {
             return Err(PlanError::field("sweep.name", format!("{twice} is there twice")));
         }
         self.figures.iter().try_for_each(|figure| figure.check(&self.params()))?;
+        if let Some(tune) = &self.tune {
+            tune.check(self)?;
+        }
         let cases = self.cases()?;
         self.claims.iter().try_for_each(|claim| claim.check(&cases))
     }

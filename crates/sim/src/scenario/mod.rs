@@ -69,7 +69,7 @@ impl Scenario {
     /// Requests per second that the servers can take at most when each request costs what it costs
     /// alone: a load of `1x`.
     pub fn capacity(&self) -> f64 {
-        let request = self.workload.mean_service() + self.server.costs.of_one_request();
+        let request = self.workload.mean_cpu() + self.server.costs.of_one_request();
         let cores: f64 = self.server.speeds.iter().sum::<f64>() * f64::from(self.server.cores);
         self.server.capacity.unwrap_or(cores / request.as_secs_f64().max(1e-9))
     }

@@ -55,8 +55,12 @@ pub struct Class {
 pub struct Step {
     /// CPU time that it takes.
     pub cpu: ServiceTime,
-    /// The mutex that it holds meanwhile, if any; who waits for it occupies no core, and they get
-    /// it in order.
+    /// How long it then waits for something else, such as a disk or another service; it occupies
+    /// no core meanwhile. Default: not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<ServiceTime>,
+    /// The mutex that it holds all the while, if any; who waits for it occupies no core, and they
+    /// get it in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<String>,
 }
@@ -109,15 +113,25 @@ impl Workload {
         if !self.classes.is_empty() {
             return self.classes.clone();
         }
-        let steps = vec![Step { cpu: self.service, lock: None }];
+        let steps = vec![Step { cpu: self.service, wait: None, lock: None }];
         vec![Class { name: "all".into(), share: 1.0, steps }]
     }
 
     /// Mean CPU time of a request in its handler, over all classes.
+    pub fn mean_cpu(&self) -> Duration {
+        self.mean(|step| step.cpu.mean())
+    }
+
+    /// Mean time of a request in its handler, but for waits for cores and locks.
     pub fn mean_service(&self) -> Duration {
+        self.mean(|step| step.cpu.mean() + step.wait.map_or(Duration::ZERO, |wait| wait.mean()))
+    }
+
+    fn mean(&self, time: impl Fn(&Step) -> Duration) -> Duration {
         let classes = self.classes();
         let shares: f64 = classes.iter().map(|class| class.share).sum();
-        let mean = |class: &Class| class.mean_service().as_secs_f64() * class.share / shares;
+        let of_class = |class: &Class| class.steps.iter().map(&time).sum::<Duration>();
+        let mean = |class: &Class| of_class(class).as_secs_f64() * class.share / shares;
         Duration::from_secs_f64(classes.iter().map(mean).sum())
     }
 
@@ -141,11 +155,5 @@ impl Workload {
         self.crashes.iter().try_for_each(|crash| {
             ConfigError::check_range("workload.crash.share", crash.share, 0.0..=1.0)
         })
-    }
-}
-
-impl Class {
-    fn mean_service(&self) -> Duration {
-        self.steps.iter().map(|step| step.cpu.mean()).sum()
     }
 }

@@ -11,6 +11,7 @@
 
 mod books;
 mod client;
+mod handler;
 mod lock;
 mod recovery;
 mod request;
@@ -55,6 +56,8 @@ enum Event {
     ToServer { link: Link, requests: Chain, report: Option<ClientReport> },
     /// A core has done what it worked on.
     CoreDone { server: u16, core: u16 },
+    /// A handler has waited for what it waits for.
+    Awake { server: u16, request: RequestId },
     /// A message reaches a client; `pushed` if it has no reply.
     ToClient { link: Link, replies: Chain, feedback: Feedback },
     /// An outbox wants to be looked at.
@@ -248,6 +251,7 @@ impl<'a> World<'a> {
             }
             Event::ToServer { link, requests, report } => self.receive(link, requests, report),
             Event::CoreDone { server, core } => self.core_done(server, core),
+            Event::Awake { server, request } => self.awake(server, request),
             Event::ToClient { link, replies, feedback } => self.answer(link, replies, feedback),
             Event::ClientTimer { link } => self.client_timer(link),
             Event::ServerTimer { server } => self.server_timer(server),

@@ -10,7 +10,7 @@ use seawall_measure::ServiceTime;
 use slab::Slab;
 
 use super::Link;
-use crate::scenario::Workload;
+use crate::scenario::{self, Workload};
 
 /// Place of a request among all; reused after its end.
 pub(super) type RequestId = u32;
@@ -53,6 +53,8 @@ pub(super) struct Request {
     pub(super) class: u8,
     /// The step of its handler that is next, or at work.
     pub(super) step: u8,
+    /// Its first step has begun.
+    pub(super) begun: bool,
     /// It holds the lock that this step needs.
     pub(super) has_lock: bool,
     /// Where it was refused.
@@ -93,6 +95,7 @@ impl Request {
             state: State::Waiting,
             class,
             step: 0,
+            begun: false,
             has_lock: false,
             refused_at: Stage::ADMISSION,
             started: scheduled,
@@ -197,6 +200,7 @@ struct Class {
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) cpu: ServiceTime,
+    pub(super) wait: Option<ServiceTime>,
     /// Number of the lock that it needs.
     pub(super) lock: Option<usize>,
 }
@@ -218,10 +222,12 @@ impl Mix {
             .into_iter()
             .map(|class| {
                 bound += class.share / total;
-                let steps = class.steps.iter();
-                let steps = steps
-                    .map(|step| Step { cpu: step.cpu, lock: step.lock.as_ref().map(&mut number) })
-                    .collect();
+                let step = |step: &scenario::Step| Step {
+                    cpu: step.cpu,
+                    wait: step.wait,
+                    lock: step.lock.as_ref().map(&mut number),
+                };
+                let steps = class.steps.iter().map(step).collect();
                 Class { name: class.name, bound, steps }
             })
             .collect();

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use seawall_control::client::Report;
 use seawall_control::controller::{
-    Algorithm, Arrival, Completion, Dequeue, Feedback, Init, Outcome, Refusal, RefusalReason,
+    Algorithm, Arrival, Completion, Feedback, Init, Outcome, Refusal, RefusalReason,
     ServerController, SessionEvent, SessionId, Signal, Verdict,
 };
 use seawall_control::lanes::Lanes;
 use seawall_control::predict::queue;
-use seawall_control::request::{Budget, Claims, Class, Context, Identity, Rejected, Stage};
+use seawall_control::request::{Budget, Claims, Class, Context, Identity, Stage};
 use seawall_control::{Instant, time};
 use serde::{Deserialize, Serialize};
 
@@ -57,19 +57,21 @@ impl Counts {
 pub(super) struct Server {
     index: u16,
     pub(super) controller: Box<dyn ServerController>,
-    predictor: queue::RunQueue,
+    pub(super) predictor: queue::RunQueue,
     budget: Budget,
     costs: Costs,
     slowness: f64,
     /// Messages that wait for a core: to be read, or to be written.
     messages: VecDeque<Task>,
     /// Requests that wait for one.
-    runnable: Lanes<RequestId>,
+    pub(super) runnable: Lanes<RequestId>,
     cores: Vec<Work>,
     idle: Vec<u16>,
     /// By client.
     sessions: Vec<Session>,
-    locks: Vec<Lock>,
+    pub(super) locks: Vec<Lock>,
+    /// Requests whose handlers wait for something other than a core or a lock.
+    pub(super) asleep: u32,
     /// The longest that a message waited to be read since the controller was last told.
     read_delay: Duration,
     /// When a timer event is due.
@@ -90,7 +92,7 @@ enum Task {
 
 /// What a core is doing.
 #[derive(Clone, Copy, Debug)]
-enum Work {
+pub(super) enum Work {
     Nothing,
     Reading { link: Link, requests: Chain, report: Option<Report>, queued: Instant },
     Running { request: RequestId },
@@ -145,6 +147,7 @@ impl Server {
             idle: (0..cores as u16).rev().collect(),
             sessions: vec![Session::new(0); scenario.workload.clients as usize],
             locks: (0..locks).map(|_| Lock::default()).collect(),
+            asleep: 0,
             read_delay: Duration::ZERO,
             timer: Instant::NEVER,
             counts: Counts::default(),
@@ -180,7 +183,7 @@ impl Server {
         let cores: u32 = self.cores.iter().map(at_work).sum();
         let ready: u32 = self.sessions.iter().map(|session| session.ready.len).sum();
         let blocked: usize = self.locks.iter().map(Lock::waiting).sum();
-        u64::from(messages + cores + ready) + (self.runnable.len() + blocked) as u64
+        u64::from(messages + cores + ready + self.asleep) + (self.runnable.len() + blocked) as u64
     }
 
     /// Whether a core is idle although there is something to do.
@@ -299,7 +302,7 @@ impl World<'_> {
     }
 
     /// Gives idle cores something to do, as long as there is something.
-    fn dispatch(&mut self, index: u16) {
+    pub(super) fn dispatch(&mut self, index: u16) {
         while let Some(task) = self.servers[usize::from(index)].next_task() {
             match task {
                 Task::Read { link, requests, report, queued } => {
@@ -387,96 +390,7 @@ impl World<'_> {
         admitted.map_err(|rejected| Refusal { reason: RefusalReason::Overload, rejected })
     }
 
-    /// A core takes a request that waited since then, unless it waited too long.
-    fn run_first(&mut self, index: u16, since: Instant, id: RequestId) {
-        let now = self.now;
-        let request = &mut self.requests[id];
-        if request.state == State::Orphan {
-            return self.drop_orphan(index, id);
-        }
-        request.context.charge(now.since(since));
-        // A request that was handed a lock has begun before.
-        if !request.has_lock {
-            request.started = now;
-            if let Err(rejected) = self.still_worth_it(index, id) {
-                let link = self.requests[id].link;
-                return self.refuse(link, id, rejected.stage);
-            }
-        }
-        self.step(index, id);
-    }
-
-    /// The last look at a request before it runs.
-    fn still_worth_it(&mut self, index: u16, id: RequestId) -> Result<(), Rejected> {
-        let request = &self.requests[id];
-        request.context.admit(Stage::RUN_QUEUE, self.now, Duration::ZERO)?;
-        let server = &mut self.servers[usize::from(index)];
-        if server.controller.judges_dequeues() {
-            let waited = request.context.charged();
-            let mut dequeue = Dequeue::new(session(request.link), waited);
-            dequeue.class = Class(request.class);
-            if let Verdict::Refuse(refusal) = server.controller.on_dequeue(self.now, &dequeue) {
-                return Err(refusal.rejected);
-            }
-        }
-        Ok(())
-    }
-
-    /// The request's next step begins on an idle core, or it waits for the step's lock.
-    fn step(&mut self, index: u16, id: RequestId) {
-        let request = &mut self.requests[id];
-        let step = self.classes.step(request.class, request.step).expect("its steps are not over");
-        let locks = &mut self.servers[usize::from(index)].locks;
-        if let Some(lock) = step.lock
-            && !request.has_lock
-            && !locks[lock].acquire(id)
-        {
-            return;
-        }
-        request.has_lock = step.lock.is_some();
-        let time = step.cpu.sample(&mut request.work);
-        request.worked += time;
-        self.occupy(index, Work::Running { request: id }, time);
-    }
-
-    /// A step has ended; the next one follows on the same core, if it needs no other's lock.
-    fn ran(&mut self, index: u16, id: RequestId) {
-        self.unlock(index, id);
-        let request = &mut self.requests[id];
-        request.step += 1;
-        if request.state == State::Orphan {
-            self.drop_orphan(index, id);
-        } else if self.classes.step(request.class, request.step).is_some() {
-            self.step(index, id);
-        } else {
-            let service = self.now.since(request.started);
-            self.servers[usize::from(index)].predictor.on_served(request.worked, service);
-            let link = request.link;
-            self.ready(link, id, State::Served);
-        }
-    }
-
-    /// Hands the lock that the request's step needed, if it has it, to who waits longest.
-    fn unlock(&mut self, index: u16, id: RequestId) {
-        let request = &mut self.requests[id];
-        if !std::mem::take(&mut request.has_lock) {
-            return;
-        }
-        let step = self.classes.step(request.class, request.step).expect("its steps are not over");
-        let server = &mut self.servers[usize::from(index)];
-        if let Some(next) = step.lock.and_then(|lock| server.locks[lock].release()) {
-            self.requests[next].has_lock = true;
-            server.runnable.push(self.now, true, next);
-        }
-    }
-
-    /// Nobody wants the request any more, and its turn has come.
-    fn drop_orphan(&mut self, index: u16, id: RequestId) {
-        self.unlock(index, id);
-        self.books.forgotten(self.requests.remove(id).state);
-    }
-
-    fn refuse(&mut self, link: Link, id: RequestId, stage: Stage) {
+    pub(super) fn refuse(&mut self, link: Link, id: RequestId, stage: Stage) {
         let measured = self.is_measured();
         let counts = &mut self.servers[usize::from(link.server)].counts;
         if stage == Stage::ADMISSION {
@@ -489,7 +403,7 @@ impl World<'_> {
     }
 
     /// The reply of a request is ready to be written.
-    fn ready(&mut self, link: Link, id: RequestId, state: State) {
+    pub(super) fn ready(&mut self, link: Link, id: RequestId, state: State) {
         self.set_state(id, state);
         if self.has(Fault::AnswersTwice) {
             self.set_state(id, state);
@@ -572,7 +486,7 @@ impl World<'_> {
     }
 
     /// An idle core works for `time`.
-    fn occupy(&mut self, index: u16, work: Work, time: Duration) {
+    pub(super) fn occupy(&mut self, index: u16, work: Work, time: Duration) {
         let measured = self.is_measured();
         let server = &mut self.servers[usize::from(index)];
         let core = server.idle.pop().expect("work is given to idle cores only");
@@ -595,6 +509,6 @@ impl World<'_> {
     }
 }
 
-fn session(link: Link) -> SessionId {
+pub(super) fn session(link: Link) -> SessionId {
     SessionId { slot: link.client, generation: u32::from(link.generation) }
 }

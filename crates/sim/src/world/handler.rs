@@ -1,0 +1,131 @@
+//! A request's handler: steps on a core, with a lock or without, and waits in between.
+
+use std::time::Duration;
+
+use seawall_control::Instant;
+use seawall_control::controller::{Dequeue, Verdict};
+use seawall_control::request::{Class, Rejected, Stage};
+
+use super::request::{RequestId, State};
+use super::server::{Work, session};
+use super::{Event, World};
+
+impl World<'_> {
+    /// A core takes a request that waited since then, unless it waited too long.
+    pub(super) fn run_first(&mut self, index: u16, since: Instant, id: RequestId) {
+        let now = self.now;
+        let request = &mut self.requests[id];
+        if request.state == State::Orphan {
+            return self.drop_orphan(index, id);
+        }
+        request.context.charge(now.since(since));
+        if !std::mem::replace(&mut request.begun, true) {
+            request.started = now;
+            if let Err(rejected) = self.still_worth_it(index, id) {
+                let link = self.requests[id].link;
+                return self.refuse(link, id, rejected.stage);
+            }
+        }
+        self.step(index, id);
+    }
+
+    /// The last look at a request before it runs.
+    fn still_worth_it(&mut self, index: u16, id: RequestId) -> Result<(), Rejected> {
+        let request = &self.requests[id];
+        request.context.admit(Stage::RUN_QUEUE, self.now, Duration::ZERO)?;
+        let server = &mut self.servers[usize::from(index)];
+        if server.controller.judges_dequeues() {
+            let waited = request.context.charged();
+            let mut dequeue = Dequeue::new(session(request.link), waited);
+            dequeue.class = Class(request.class);
+            if let Verdict::Refuse(refusal) = server.controller.on_dequeue(self.now, &dequeue) {
+                return Err(refusal.rejected);
+            }
+        }
+        Ok(())
+    }
+
+    /// The request's next step begins on an idle core, or it waits for the step's lock.
+    fn step(&mut self, index: u16, id: RequestId) {
+        let request = &mut self.requests[id];
+        let step = self.classes.step(request.class, request.step).expect("its steps are not over");
+        let locks = &mut self.servers[usize::from(index)].locks;
+        if let Some(lock) = step.lock
+            && !request.has_lock
+            && !locks[lock].acquire(id)
+        {
+            return;
+        }
+        request.has_lock = step.lock.is_some();
+        let time = step.cpu.sample(&mut request.work);
+        request.worked += time;
+        self.occupy(index, Work::Running { request: id }, time);
+    }
+
+    /// A step's work on a core has ended; what it waits for comes then.
+    pub(super) fn ran(&mut self, index: u16, id: RequestId) {
+        let request = &mut self.requests[id];
+        let step = self.classes.step(request.class, request.step).expect("its steps are not over");
+        let wait = step.wait;
+        match wait {
+            Some(wait) => {
+                let time = wait.sample(&mut request.work);
+                self.servers[usize::from(index)].asleep += 1;
+                self.events.push(self.now + time, Event::Awake { server: index, request: id });
+            }
+            None => {
+                if self.ended(index, id) {
+                    self.step(index, id);
+                }
+            }
+        }
+    }
+
+    /// A step has waited for long enough; the next one waits for a core.
+    pub(super) fn awake(&mut self, index: u16, id: RequestId) {
+        self.servers[usize::from(index)].asleep -= 1;
+        if self.ended(index, id) {
+            self.servers[usize::from(index)].runnable.push(self.now, true, id);
+        }
+        self.dispatch(index);
+    }
+
+    /// A step has ended. True if there is another one.
+    fn ended(&mut self, index: u16, id: RequestId) -> bool {
+        self.unlock(index, id);
+        let request = &mut self.requests[id];
+        request.step += 1;
+        if request.state == State::Orphan {
+            self.drop_orphan(index, id);
+            return false;
+        }
+        if self.classes.step(request.class, request.step).is_some() {
+            return true;
+        }
+        let service = self.now.since(request.started);
+        self.servers[usize::from(index)].predictor.on_served(request.worked, service);
+        let link = request.link;
+        self.ready(link, id, State::Served);
+        false
+    }
+
+    /// Hands the lock that the request's step needed, if it has it, to who waits longest.
+    fn unlock(&mut self, index: u16, id: RequestId) {
+        let request = &mut self.requests[id];
+        if !std::mem::take(&mut request.has_lock) {
+            return;
+        }
+        let step = self.classes.step(request.class, request.step).expect("its steps are not over");
+        let server = &mut self.servers[usize::from(index)];
+        if let Some(next) = step.lock.and_then(|lock| server.locks[lock].release()) {
+            self.requests[next].has_lock = true;
+            server.runnable.push(self.now, true, next);
+        }
+    }
+
+    /// Nobody wants the request any more, and its turn has come.
+    fn drop_orphan(&mut self, index: u16, id: RequestId) {
+        self.unlock(index, id);
+        self.books.forgotten(self.requests.remove(id).state);
+    }
+}
