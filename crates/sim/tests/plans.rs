@@ -85,6 +85,8 @@ fn later_parts_go_over_earlier_ones() {
         .collect();
     // By point, and at each plain before own.
     assert_eq!(numbers, [(9, 2), (4, 3), (2, 1), (4, 5)]);
+    let long = plan(&format!("full.server.cores = 8\n{text}")).full().cases().unwrap();
+    assert!(long.iter().all(|case| case.scenario.server.cores == 8));
 }
 
 #[test]
@@ -210,9 +212,29 @@ fn figures_have_a_line_for_each_thing_compared() {
     let drawn = figure("x = 'load'\ny = 'goodput'").draw(&runs);
     assert_eq!(drawn.labels, ["1x", "2x"]);
     let line =
-        |name: &str, points: [f64; 2]| (name.to_owned(), vec![(0, points[0]), (1, points[1])]);
+        |name: &str, points: [f64; 2]| (name.to_owned(), vec![(0.0, points[0]), (1.0, points[1])]);
     assert_eq!(drawn.lines, [line("ours", [101.0, 99.0]), line("theirs", [100.0, 50.0])]);
     let mut across = figure("x = 'variant'\ny = 'goodput'");
     across.at.insert("load".into(), Choice::One("2x".into()));
     assert_eq!(across.draw(&runs).lines, [line("", [99.0, 50.0])]);
+    let scatter = figure("x = 'goodput'\ny = 'goodput'").draw(&runs);
+    let points = |name: &str, a, b| (name.to_owned(), vec![(a, a), (b, b)]);
+    assert_eq!(scatter.lines, [points("ours", 101.0, 99.0), points("theirs", 100.0, 50.0)]);
+    assert!(scatter.labels.is_empty());
+}
+
+#[test]
+fn the_documentation_shows_plans_that_can_be_read() {
+    let text = include_str!("../../../docs/plans.md");
+    let blocks: Vec<&str> = text.split("```toml\n").skip(1).collect();
+    assert!(blocks.len() > 3, "{}", blocks.len());
+    for block in blocks {
+        let block = block.split("```").next().unwrap();
+        // Those without a sweep are parts, whose labels are elsewhere.
+        if block.contains("[[sweep]]") {
+            plan(block);
+        } else {
+            toml::from_str::<Plan>(block).unwrap_or_else(|error| panic!("{error}\n{block}"));
+        }
+    }
 }

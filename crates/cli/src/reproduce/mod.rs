@@ -65,9 +65,17 @@ pub(crate) struct Options {
     from: Option<PathBuf>,
 
     /// Look for the best parameters of each baseline, some minutes, and print them as the file
-    /// tuned.toml beside the plans: nothing is judged
-    #[arg(long, conflicts_with_all = ["figure", "full", "save", "from"])]
+    /// tuned.toml beside the plans: nothing is judged. With --figure only one plan, such as
+    /// tune-dagor
+    #[arg(long, conflicts_with_all = ["full", "save", "from"])]
     retune: bool,
+}
+
+impl Options {
+    /// Whether this plan is to be run.
+    fn wants(&self, plan: &str) -> bool {
+        self.figure.is_empty() || self.figure.iter().any(|id| is_figure(plan, id))
+    }
 }
 
 /// A plan of a system, and its runs.
@@ -108,7 +116,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let mut experiments = Vec::new();
     for system in systems::chosen(options.system.as_deref()) {
         for (name, text) in system.plans {
-            if options.figure.is_empty() || options.figure.iter().any(|id| is_figure(name, id)) {
+            if options.wants(name) {
                 experiments.push(experiment(options, system, name, text)?);
             }
         }
@@ -130,7 +138,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 fn retune(options: &Options) -> Result<()> {
     let mut settings = Vec::new();
     for system in systems::chosen(options.system.as_deref()) {
-        settings.extend(retune::retune(system)?);
+        settings.extend(retune::retune(system, |plan| options.wants(plan))?);
     }
     let text = if options.json {
         serde_json::to_string_pretty(&settings)? + "\n"

@@ -24,10 +24,10 @@ pub(super) struct Setting {
     best: Best,
 }
 
-/// Runs all plans of a system that tune something.
-pub(super) fn retune(system: &System) -> Result<Vec<Setting>> {
+/// Runs those plans of a system that tune something.
+pub(super) fn retune(system: &System, wanted: impl Fn(&str) -> bool) -> Result<Vec<Setting>> {
     let mut settings = Vec::new();
-    for &(plan, text) in system.tuning {
+    for &(plan, text) in system.tuning.iter().filter(|(plan, _)| wanted(plan)) {
         let parsed = Plan::read(text, &[], |file| system.file(file))
             .with_context(|| format!("in experiments/{}/{plan}.toml", system.name))?;
         let runs = sim::simulate(&parsed, &format!("{} {plan}", system.name))?;

@@ -24,14 +24,20 @@ pub(super) fn write(plan: &Plan, runs: &[Run], folder: &Path) -> Result<()> {
 pub(crate) fn lines(figure: &Figure, runs: &[Run], id: &str) -> Lines {
     let drawn = figure.draw(runs);
     let numbers: Option<Vec<f64>> = drawn.labels.iter().map(|label| number(label)).collect();
+    let text = |number: f64| format::round(&format::rate(number));
     let across = match &numbers {
-        Some(_) => Across::Numbers(|number| format::round(&format::rate(number))),
+        Some(numbers) if numbers.is_empty() => Across::Measured(format::rate),
+        Some(numbers) if span_decades(numbers) => Across::Powers(text),
+        Some(_) => Across::Numbers(text),
         None => Across::Names(drawn.labels.clone()),
     };
-    let place = |index: usize| numbers.as_ref().map_or(index as f64, |numbers| numbers[index]);
-    let line = |(name, points): &(String, Vec<(usize, f64)>)| Line {
+    let place = |x: f64| match &numbers {
+        Some(numbers) if !numbers.is_empty() => numbers[x as usize],
+        _ => x,
+    };
+    let line = |(name, points): &(String, Vec<(f64, f64)>)| Line {
         name: name.clone(),
-        points: points.iter().map(|&(index, value)| (place(index), value)).collect(),
+        points: points.iter().map(|&(x, value)| (place(x), value)).collect(),
     };
     let slo = runs.first().map(|run| run.slo_us);
     let unit = unit(&figure.y);
@@ -40,13 +46,20 @@ pub(crate) fn lines(figure: &Figure, runs: &[Run], id: &str) -> Lines {
         id: id.into(),
         title: figure.title(),
         caption: figure.about.clone(),
-        x: if figure.x == "time" { "time (s)".into() } else { figure.x.clone() },
+        x: if figure.x == "time" { "time (s)".into() } else { axis_name(&figure.x) },
         across,
         y: axis_name(&figure.y),
         unit,
         bound: slo.filter(|_| tail).map(|slo| (slo, format!("SLO {}", format::delay(slo)))),
         lines: drawn.lines.iter().map(line).collect(),
     }
+}
+
+/// Whether numbers differ so much that only a logarithmic axis shows them all.
+fn span_decades(numbers: &[f64]) -> bool {
+    let least = numbers.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = numbers.iter().copied().fold(0.0, f64::max);
+    least > 0.0 && most >= least * 100.0
 }
 
 /// A label that is a number: `0.9x`, `850k`, `2M`, `1000`.

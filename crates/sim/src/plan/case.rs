@@ -46,7 +46,7 @@ impl Plan {
         let mut cases = Vec::new();
         for (params, scenario) in points {
             if self.variants.is_empty() {
-                let mut case = case(params, scenario)?;
+                let mut case = self.case(params, scenario)?;
                 let name = case.scenario.admission.algorithm.clone();
                 case.params.0.insert("variant".into(), name);
                 cases.push(case);
@@ -68,19 +68,22 @@ impl Plan {
                     }
                 }
                 params.0.insert("variant".into(), variant.name.clone());
-                cases.push(case(params, scenario)?);
+                cases.push(self.case(params, scenario)?);
             }
         }
         Ok(cases)
     }
-}
 
-fn case(params: Params, scenario: Table) -> Result<Case, PlanError> {
-    let problem = |problem: String| PlanError::Case { case: params.to_string(), problem };
-    let scenario = Scenario::deserialize(scenario)
-        .map_err(|error| problem(error.to_string().trim_end().replace('\n', " ")))?;
-    scenario.validate().map_err(|error| PlanError::case(&params, &error))?;
-    Ok(Case { params, scenario })
+    fn case(&self, params: Params, mut scenario: Table) -> Result<Case, PlanError> {
+        if self.long {
+            table::lay(&mut scenario, &self.full);
+        }
+        let problem = |problem: String| PlanError::Case { case: params.to_string(), problem };
+        let scenario = Scenario::deserialize(scenario)
+            .map_err(|error| problem(error.to_string().trim_end().replace('\n', " ")))?;
+        scenario.validate().map_err(|error| PlanError::case(&params, &error))?;
+        Ok(Case { params, scenario })
+    }
 }
 
 impl Sweep {

@@ -26,7 +26,8 @@ pub struct Figure {
     /// How to read it.
     #[serde(default)]
     pub about: String,
-    /// The sweep whose values go across, or `time` for the runs' time series.
+    /// The sweep whose values go across, `variant`, `time` for the runs' time series, or a metric:
+    /// then each case is a point.
     pub x: String,
     /// The metric whose values go up.
     pub y: String,
@@ -39,10 +40,11 @@ pub struct Figure {
 /// The numbers of a figure.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Drawn {
-    /// Labels across, in order of the plan.
+    /// Labels across, in order of the plan; none where another metric goes across.
     pub labels: Vec<String>,
-    /// Names of the lines, and their points: place among the labels, and mean over the seeds.
-    pub lines: Vec<(String, Vec<(usize, f64)>)>,
+    /// Names of the lines, and their points: place among the labels or the other metric, and the
+    /// metric; means over the seeds.
+    pub lines: Vec<(String, Vec<(f64, f64)>)>,
 }
 
 impl Plan {
@@ -75,13 +77,11 @@ impl Figure {
 
     /// Takes its numbers from runs, in the order of their plan.
     pub fn draw(&self, runs: &[Run]) -> Drawn {
+        if self.is_scatter(runs) {
+            return self.scatter(runs);
+        }
         let mut drawn = Drawn::default();
         let mut sums: Vec<(usize, usize, f64, u32)> = Vec::new();
-        let chosen = |params: &Params| {
-            self.at
-                .iter()
-                .all(|(name, choice)| params.0.get(name).is_some_and(|label| choice.allows(label)))
-        };
         let place = |labels: &mut Vec<String>, label: &String| {
             labels.iter().position(|known| known == label).unwrap_or_else(|| {
                 labels.push(label.clone());
@@ -89,7 +89,7 @@ impl Figure {
             })
         };
         let mut names = Vec::new();
-        for run in runs.iter().filter(|run| chosen(&run.params)) {
+        for run in runs.iter().filter(|run| self.shows(&run.params)) {
             let line = place(&mut names, &self.name(&run.params));
             for (label, value) in self.values(run) {
                 let across = place(&mut drawn.labels, &label);
@@ -104,9 +104,45 @@ impl Figure {
             let mut points: Vec<(usize, f64)> =
                 points.map(|sum| (sum.1, sum.2 / f64::from(sum.3))).collect();
             points.sort_by_key(|point| point.0);
-            drawn.lines.push((name, points));
+            let points = points.into_iter().map(|(place, value)| (place as f64, value));
+            drawn.lines.push((name, points.collect()));
         }
         drawn
+    }
+
+    /// Each case as a point, with a name for those of each variant.
+    fn scatter(&self, runs: &[Run]) -> Drawn {
+        let mut drawn = Drawn::default();
+        let shown = runs.iter().filter(|run| self.shows(&run.params));
+        let mut cases: Vec<&Params> = shown.map(|run| &run.params).collect();
+        cases.dedup();
+        for case in cases {
+            let mean = |metric: &str| {
+                let of_case = runs.iter().filter(|run| run.params == *case);
+                let values: Option<Vec<f64>> = of_case.map(|run| run.metric(metric)).collect();
+                values.map(|values| values.iter().sum::<f64>() / values.len() as f64)
+            };
+            let name = case.0.get("variant").cloned().unwrap_or_default();
+            let Some(point) = mean(&self.x).zip(mean(&self.y)) else { continue };
+            match drawn.lines.iter_mut().find(|line| line.0 == name) {
+                Some((_, points)) => points.push(point),
+                None => drawn.lines.push((name, vec![point])),
+            }
+        }
+        drawn
+    }
+
+    /// Whether a metric goes across, and not what was varied.
+    fn is_scatter(&self, runs: &[Run]) -> bool {
+        let varied = runs.first().is_some_and(|run| run.params.0.contains_key(&self.x));
+        !varied && self.x != TIME && outcome::is_metric(&self.x)
+    }
+
+    fn shows(&self, params: &Params) -> bool {
+        let meets = |(name, choice): (&String, &Choice)| {
+            params.0.get(name).is_some_and(|label| choice.allows(label))
+        };
+        self.at.iter().all(meets)
     }
 
     /// What a run has to show: one number, or one for each bin of its time series.
@@ -142,9 +178,9 @@ impl Figure {
             let problem = format!("{} is not known over time; allowed: {allowed}", self.y);
             return Err(PlanError::field("figure.y", problem));
         }
-        if !params.contains(&self.x) {
+        if !params.contains(&self.x) && !outcome::is_metric(&self.x) {
             let allowed = params.join(", ");
-            let problem = format!("{} is no sweep; allowed: time, {allowed}", self.x);
+            let problem = format!("{} is no sweep; allowed: time, {allowed}, or a metric", self.x);
             return Err(PlanError::field("figure.x", problem));
         }
         if !outcome::is_metric(&self.y) {

@@ -74,8 +74,11 @@ pub struct Plan {
     pub seeds: u32,
     /// The scenario that all cases share.
     pub scenario: Table,
-    /// What goes over it in long runs, as papers have them.
+    /// What goes over everything else in long runs, as papers have them.
     pub full: Table,
+    /// Whether these are to be long runs.
+    #[serde(skip)]
+    pub long: bool,
     /// What is compared. Default: the scenario as it is, named after its algorithm.
     #[serde(rename = "variant", skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<Variant>,
@@ -187,6 +190,7 @@ impl Default for Plan {
             seeds: 1,
             scenario: Table::new(),
             full: Table::new(),
+            long: false,
             variants: Vec::new(),
             tuned: BTreeMap::new(),
             tune: None,
@@ -240,8 +244,7 @@ impl Plan {
     /// The same with its long runs.
     #[must_use]
     pub fn full(mut self) -> Self {
-        let full = std::mem::take(&mut self.full);
-        table::lay(&mut self.scenario, &full);
+        self.long = true;
         self
     }
 

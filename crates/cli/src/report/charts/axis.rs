@@ -43,13 +43,45 @@ impl Axis {
         Self { label: label.into(), min: 0.0, max, ticks, minor: Vec::new() }
     }
 
-    /// Delays in microseconds on a logarithmic axis: the coordinate is the power of ten. Covers all
-    /// of `delays_us` that are above zero.
+    /// From somewhat below the least of `values` to somewhat above the largest.
+    pub(super) fn around(
+        label: impl Into<String>,
+        values: impl IntoIterator<Item = f64>,
+        text: impl Fn(f64) -> String,
+    ) -> Self {
+        let values = values.into_iter().filter(|value| value.is_finite());
+        let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+            (low.min(value), high.max(value))
+        });
+        if low > high {
+            return Self::linear(label, 1.0, 1.0, text);
+        }
+        let step = step(((high - low) / TICKS).max(high.abs() * 1e-3).max(1e-9));
+        let (first, last) = ((low / step).floor() as i64, (high / step).ceil() as i64);
+        let last = last.max(first + 1);
+        let ticks = (first..=last).map(|n| n as f64 * step).map(|at| (at, text(at))).collect();
+        let (min, max) = (first as f64 * step, last as f64 * step);
+        Self { label: label.into(), min, max, ticks, minor: Vec::new() }
+    }
+
+    /// Delays in microseconds on a logarithmic axis.
     pub(super) fn delays(
         label: impl Into<String>,
         delays_us: impl IntoIterator<Item = f64>,
     ) -> Self {
-        let powers = delays_us.into_iter().filter_map(power);
+        Self::logarithmic(label, delays_us, format::delay)
+    }
+
+    /// A logarithmic axis: the coordinate is the power of ten. Covers all of `values` that are
+    /// above zero.
+    pub(super) fn logarithmic(
+        label: impl Into<String>,
+        values: impl IntoIterator<Item = f64>,
+        text: impl Fn(f64) -> String,
+    ) -> Self {
+        let tick =
+            |decade: i32, digit: u32| format::round(&text(f64::from(digit) * 10_f64.powi(decade)));
+        let powers = values.into_iter().filter_map(power);
         let (low, high) = powers.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), power| {
             (low.min(power), high.max(power))
         });
@@ -114,13 +146,9 @@ impl ValueFormatter<f64> for Axis {
     }
 }
 
-/// The coordinate of a delay on a logarithmic axis; zero and less have none.
-pub(super) fn power(us: f64) -> Option<f64> {
-    (us.is_finite() && us > 0.0).then(|| us.log10())
-}
-
-fn tick(decade: i32, digit: u32) -> String {
-    format::round(&format::delay(f64::from(digit) * 10_f64.powi(decade)))
+/// The coordinate of a number on a logarithmic axis; zero and less have none.
+pub(super) fn power(number: f64) -> Option<f64> {
+    (number.is_finite() && number > 0.0).then(|| number.log10())
 }
 
 /// The smallest of 1, 2, 2.5 and 5 times a power of ten that is at least `rough`.
@@ -166,6 +194,17 @@ mod tests {
         let axis = Axis::delays("", [1_000.0]);
         assert_eq!(texts(&axis), ["1 ms", "2 ms", "5 ms", "10 ms"]);
         assert_eq!(axis.minor.len(), 6);
+    }
+
+    #[test]
+    fn an_axis_around_numbers_need_not_begin_at_zero() {
+        let axis = Axis::around("", [781_000.0, 829_000.0], format::rate);
+        assert_eq!((axis.min, axis.max), (780_000.0, 830_000.0));
+        assert_eq!(axis.ticks.len(), 6);
+        for odd in [vec![], vec![5.0], vec![0.0, 0.0], vec![f64::NAN]] {
+            let axis = Axis::around("", odd.clone(), format::rate);
+            assert!(axis.max > axis.min, "{odd:?}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use seawall_measure::Figures;
 use super::axis::Axis;
 use super::legend::{Entry, Swatch};
 use super::palette::{self, Ink};
-use super::sheet::{Frame, Sheet};
+use super::sheet::{BAR_PART, Frame, Sheet};
 use super::{Chart, name_of};
 use crate::report::data::{NO_CONTROL, Point, ServiceReport};
 use crate::report::format;
@@ -89,7 +89,7 @@ fn draw(bars: &[Bar], frame: &Frame, title: String) -> Chart {
             let alpha = if bar.valid { 1.0 } else { 0.4 };
             let mut from = 0.0;
             for ((ink, _), share) in FATES.iter().zip(bar.shares) {
-                sheet.bar(index as f64, (from, from + share), *ink, alpha);
+                sheet.bar(index as f64, BAR_PART, (from, from + share), *ink, alpha);
                 from += share;
             }
         }

@@ -1,8 +1,8 @@
-//! Any number over what was varied: one line for each thing that is compared.
+//! Any number over what was varied: a line, bars or points for each thing that is compared.
 
 use super::axis::{self, Axis};
 use super::legend::{Entry, Swatch};
-use super::sheet::{Frame, Sheet};
+use super::sheet::{BAR_PART, Frame, Sheet};
 use super::stroke::{Mark, Stroke};
 use super::{Chart, Ink, largest, palette};
 use crate::report::format;
@@ -23,13 +23,17 @@ pub(crate) enum Unit {
     Number,
 }
 
-/// Where the points of lines stand on the horizontal axis.
+/// What goes across, and with it the shape of the chart.
 #[derive(Clone, Debug)]
 pub(crate) enum Across {
-    /// At numbers, written like this.
+    /// Numbers, written like this: lines over them.
     Numbers(fn(f64) -> String),
-    /// Side by side, with these names; a point's number is its place.
+    /// The same on a logarithmic axis.
+    Powers(fn(f64) -> String),
+    /// Names, side by side: bars. The number of a point is its place among them.
     Names(Vec<String>),
+    /// Another number that was measured: points, one for each case.
+    Measured(fn(f64) -> String),
 }
 
 /// One line.
@@ -68,15 +72,8 @@ impl Lines {
     /// The chart.
     pub(crate) fn chart(&self) -> Chart {
         let bound = Stroke::dashed(palette::BOUND, 3);
-        let mut legend: Vec<Entry> = self
-            .lines
-            .iter()
-            .enumerate()
-            .map(|(index, line)| {
-                let (stroke, mark) = look(index);
-                Entry::new(Swatch::Line(stroke, Some(mark)), line.name.clone())
-            })
-            .collect();
+        let mut legend: Vec<Entry> =
+            self.lines.iter().enumerate().map(|(index, line)| self.entry(index, line)).collect();
         if let Some((_, name)) = &self.bound {
             legend.push(Entry::new(Swatch::Line(bound, None), name.clone()));
         }
@@ -96,29 +93,68 @@ impl Lines {
             _ => value,
         };
         let svg = frame.draw(|sheet: &mut Sheet<'_, '_>| {
-            if let Some((value, _)) = self.bound {
-                sheet.level(height(value), bound);
-            }
             for (index, line) in self.lines.iter().enumerate().rev() {
-                let (stroke, mark) = look(index);
                 let finite = |(x, y): &&(f64, f64)| x.is_finite() && y.is_finite();
                 let points = line.points.iter().filter(finite);
-                let points: Vec<(f64, f64)> = points.map(|&(x, y)| (x, height(y))).collect();
-                sheet.line(&points, stroke);
-                if points.len() > MARKED {
-                    continue;
-                }
-                points.iter().for_each(|&point| sheet.mark(point, mark, stroke.ink, true));
+                let points: Vec<(f64, f64)> =
+                    points.map(|&(x, y)| (self.place(x), height(y))).collect();
+                self.paint(sheet, index, &points, bottom);
+            }
+            if let Some((value, _)) = self.bound {
+                sheet.level(height(value), bound);
             }
         });
         Chart { title: self.title.clone(), caption: self.caption.clone(), svg }
     }
 
+    /// Draws what was measured of one thing.
+    fn paint(&self, sheet: &Sheet<'_, '_>, index: usize, points: &[(f64, f64)], bottom: f64) {
+        let (stroke, mark) = look(index);
+        let done = match self.across {
+            Across::Names(_) => {
+                let width = BAR_PART / self.lines.len() as f64;
+                let left = (index as f64 + 0.5) * width - BAR_PART / 2.0;
+                for &(x, y) in points {
+                    sheet.bar(x + left, width, (bottom, y), stroke.ink, 1.0);
+                }
+                true
+            }
+            Across::Measured(_) => false,
+            Across::Numbers(_) | Across::Powers(_) => {
+                sheet.line(points, stroke);
+                points.len() > MARKED
+            }
+        };
+        if !done {
+            points.iter().for_each(|&point| sheet.mark(point, mark, stroke.ink, true));
+        }
+    }
+
+    fn entry(&self, index: usize, line: &Line) -> Entry {
+        let (stroke, mark) = look(index);
+        let swatch = match self.across {
+            Across::Names(_) => Swatch::Area(stroke.ink),
+            _ => Swatch::Line(stroke, Some(mark)),
+        };
+        Entry::new(swatch, line.name.clone())
+    }
+
+    /// Where a number stands on the horizontal axis.
+    fn place(&self, x: f64) -> f64 {
+        match self.across {
+            Across::Powers(_) => axis::power(x).unwrap_or_default(),
+            _ => x,
+        }
+    }
+
     fn horizontal(&self) -> Axis {
         let xs = self.lines.iter().flat_map(|line| line.points.iter().map(|&(x, _)| x));
+        let label = self.x.clone();
         match &self.across {
-            Across::Numbers(text) => Axis::linear(self.x.clone(), largest(xs), 1.04, text),
-            Across::Names(names) => Axis::places(self.x.clone(), names, Sheet::most_places(names)),
+            Across::Numbers(text) => Axis::linear(label, largest(xs), 1.04, text),
+            Across::Powers(text) => Axis::logarithmic(format!("{label} (log scale)"), xs, text),
+            Across::Measured(text) => Axis::around(label, xs, text),
+            Across::Names(names) => Axis::places(label, names, Sheet::most_places(names)),
         }
     }
 
@@ -133,7 +169,9 @@ impl Lines {
                 let text = |rate: f64| format::round(&format::rate(rate));
                 Axis::linear(label, largest(values), 1.1, text)
             }
-            Unit::Share => Axis::linear(label, largest(values), 1.1, format::percent),
+            Unit::Share => Axis::linear(label, largest(values), 1.1, |share| {
+                format::round(&format!("{:.3} %", share * 100.0))
+            }),
             Unit::Number => Axis::linear(label, largest(values), 1.1, |number| {
                 format::round(&format::rate(number))
             }),

@@ -27,7 +27,7 @@ const AIR: i32 = 12 * SCALE;
 
 /// Widest bar and the part of its place that a bar takes.
 const BAR_WIDEST: i32 = 44 * SCALE;
-const BAR_PART: f64 = 0.72;
+pub(super) const BAR_PART: f64 = 0.72;
 
 /// The inside of a frame: knows where a point of both axes is.
 type Plot<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<Axis, Axis>>;
@@ -144,10 +144,11 @@ impl Sheet<'_, '_> {
         stroke::mark(self.canvas, self.pixel(point), mark, ink, valid);
     }
 
-    /// The part of a bar around `x` that reaches from one height to another.
-    pub(super) fn bar(&self, x: f64, (from, to): (f64, f64), ink: Ink, alpha: f64) {
-        let (left, low) = self.pixel((x - BAR_PART / 2.0, from));
-        let (right, high) = self.pixel((x + BAR_PART / 2.0, to));
+    /// The part of a bar around `x` that reaches from one height to another; it takes at most
+    /// `width` of the axis.
+    pub(super) fn bar(&self, x: f64, width: f64, (from, to): (f64, f64), ink: Ink, alpha: f64) {
+        let (left, low) = self.pixel((x - width / 2.0, from));
+        let (right, high) = self.pixel((x + width / 2.0, to));
         let half = ((right - left) / 2).min(BAR_WIDEST / 2);
         let middle = (left + right) / 2;
         if high < low {
