@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use seawall_control::Instant;
 use seawall_control::controller::{Dequeue, Verdict};
-use seawall_control::request::{Class, Rejected, Stage};
+use seawall_control::request::{Class, Context, Rejected, Stage};
 
+use super::lock::Lock;
 use super::request::{RequestId, State};
 use super::server::{Work, session};
 use super::{Event, World};
+use crate::scenario::Locks;
 
 impl World<'_> {
     /// A core takes a request that waited since then, unless it waited too long.
@@ -45,16 +47,25 @@ impl World<'_> {
         Ok(())
     }
 
-    /// The request's next step begins on an idle core, or it waits for the step's lock.
+    /// The request's next step begins on an idle core, or it waits for the step's lock, or is
+    /// refused there.
     fn step(&mut self, index: u16, id: RequestId) {
         let request = &mut self.requests[id];
         let step = self.classes.step(request.class, request.step).expect("its steps are not over");
         let locks = &mut self.servers[usize::from(index)].locks;
-        if let Some(lock) = step.lock
+        if let Some(number) = step.lock
             && !request.has_lock
-            && !locks[lock].acquire(id)
         {
-            return;
+            let lock = &mut locks[number];
+            let stage = Stage(Stage::FIRST_OWN + number as u8);
+            let policy = self.scenario.server.locks;
+            if let Err(rejected) = approach(policy, lock, &request.context, stage, self.now) {
+                let link = request.link;
+                return self.refuse(link, id, rejected.stage);
+            }
+            if !lock.acquire(self.now, id) {
+                return;
+            }
         }
         request.has_lock = step.lock.is_some();
         let time = step.cpu.sample(&mut request.work);
@@ -117,8 +128,10 @@ impl World<'_> {
         }
         let step = self.classes.step(request.class, request.step).expect("its steps are not over");
         let server = &mut self.servers[usize::from(index)];
-        if let Some(next) = step.lock.and_then(|lock| server.locks[lock].release()) {
+        if let Some((next, waited)) = step.lock.and_then(|lock| server.locks[lock].release(self.now))
+        {
             self.requests[next].has_lock = true;
+            self.requests[next].context.charge(waited);
             server.runnable.push(self.now, true, next);
         }
     }
@@ -127,5 +140,23 @@ impl World<'_> {
     fn drop_orphan(&mut self, index: u16, id: RequestId) {
         self.unlock(index, id);
         self.books.forgotten(self.requests.remove(id).state);
+    }
+}
+
+/// Decides, where a request comes to a lock, whether it may wait for it.
+fn approach(
+    policy: Locks,
+    lock: &Lock,
+    context: &Context,
+    stage: Stage,
+    now: Instant,
+) -> Result<(), Rejected> {
+    match policy {
+        Locks::Plain => Ok(()),
+        Locks::Try if lock.is_held() => {
+            Err(Rejected::new(stage, lock.backlog(now).age, context.remaining(now)))
+        }
+        Locks::Try => Ok(()),
+        Locks::Refuse(estimate) => context.admit(stage, now, estimate.wait(&lock.backlog(now))),
     }
 }

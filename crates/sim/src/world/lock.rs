@@ -1,22 +1,58 @@
 //! A mutex of the simulated application: first come, first served.
 
 use std::collections::VecDeque;
+use std::time::Duration;
+
+use seawall_control::Instant;
+use seawall_control::estimate::Ewma;
+use seawall_control::predict::lock::Backlog;
 
 use super::request::RequestId;
 
-#[derive(Debug, Default)]
+/// Weight of the latest hold in their mean.
+const HOLD_WEIGHT: f64 = 0.125;
+
+#[derive(Debug)]
 pub(super) struct Lock {
-    held: bool,
-    waiting: VecDeque<RequestId>,
+    /// Since when somebody has it.
+    held_since: Option<Instant>,
+    /// Who waits, and since when.
+    waiting: VecDeque<(Instant, RequestId)>,
+    /// How long it is held, in nanoseconds.
+    hold: Ewma,
+}
+
+impl Default for Lock {
+    fn default() -> Self {
+        Self { held_since: None, waiting: VecDeque::new(), hold: Ewma::new(HOLD_WEIGHT) }
+    }
 }
 
 impl Lock {
     /// True if it is the request's now; else the request waits.
-    pub(super) fn acquire(&mut self, request: RequestId) -> bool {
-        if self.held {
-            self.waiting.push_back(request);
+    pub(super) fn acquire(&mut self, now: Instant, request: RequestId) -> bool {
+        if self.held_since.is_some() {
+            self.waiting.push_back((now, request));
+            return false;
         }
-        !std::mem::replace(&mut self.held, true)
+        self.held_since = Some(now);
+        true
+    }
+
+    /// Whether somebody has it.
+    pub(super) fn is_held(&self) -> bool {
+        self.held_since.is_some()
+    }
+
+    /// What a request that comes now has before it.
+    pub(super) fn backlog(&self, now: Instant) -> Backlog {
+        let Some(since) = self.held_since else { return Backlog::default() };
+        Backlog {
+            age: self.waiting.front().map_or(Duration::ZERO, |(queued, _)| now.since(*queued)),
+            turns: 1.0 + self.waiting.len() as f64,
+            hold: Duration::from_nanos(self.hold.value().unwrap_or(0.0) as u64),
+            held: now.since(since),
+        }
     }
 
     /// Requests that wait for it.
@@ -24,10 +60,13 @@ impl Lock {
         self.waiting.len()
     }
 
-    /// Gives the lock up, and hands it to who waits longest.
-    pub(super) fn release(&mut self) -> Option<RequestId> {
-        let next = self.waiting.pop_front();
-        self.held = next.is_some();
-        next
+    /// Gives the lock up, and hands it to who waits longest; says how long that was.
+    pub(super) fn release(&mut self, now: Instant) -> Option<(RequestId, Duration)> {
+        if let Some(since) = self.held_since.take() {
+            self.hold.observe(now.since(since).as_nanos() as f64);
+        }
+        let (queued, next) = self.waiting.pop_front()?;
+        self.held_since = Some(now);
+        Some((next, now.since(queued)))
     }
 }
