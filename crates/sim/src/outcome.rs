@@ -79,26 +79,36 @@ pub struct Shift {
 /// Metrics that claims may name, beside those of [`Figures`] and of shifts.
 const METRICS: [&str; 6] = ["goodput_share", "received", "sent", "credits", "busy", "revoked"];
 
-/// Whether a claim may ask for it.
-pub(crate) fn is_metric(name: &str) -> bool {
+/// Checks the name of a metric, of runs with these classes of requests.
+///
+/// # Errors
+///
+/// Says what to write instead of one that is unknown.
+pub(crate) fn check_metric(name: &str, classes: &[String]) -> Result<(), String> {
     let shift = |rest: &str| {
         let (number, field) = rest.split_once('.')?;
         number.parse::<usize>().ok().filter(|&number| number > 0)?;
         Some(SHIFT_METRICS.contains(&field))
     };
-    METRICS.contains(&name)
+    let class = |rest: &str| {
+        let (class, field) = rest.rsplit_once('.')?;
+        Some(classes.iter().any(|known| known == class) && Figures::METRICS.contains(&field))
+    };
+    let is_known = METRICS.contains(&name)
         || Figures::METRICS.contains(&name)
         || name.strip_prefix("shift").and_then(shift).unwrap_or(false)
-}
-
-/// What to write instead of a metric that is unknown.
-pub(crate) fn allowed_metrics() -> String {
-    format!(
-        "allowed are {}, {}, and of the first shift shift1.{}",
+        || name.strip_prefix("class.").and_then(class).unwrap_or(false);
+    if is_known {
+        return Ok(());
+    }
+    Err(format!(
+        "{name} is unknown; allowed are {}, these of one class as class.NAME.goodput (classes: {}), \
+         {}, and of the first shift shift1.{}",
         Figures::METRICS.join(", "),
+        classes.join(", "),
         METRICS.join(", "),
         SHIFT_METRICS.join(", shift1.")
-    )
+    ))
 }
 
 /// Metrics of a time series.
@@ -144,12 +154,21 @@ impl Run {
             "credits" => Some(self.credits),
             "busy" => Some(self.busy),
             "revoked" => Some(self.counts.revoked as f64),
-            _ => match name.strip_prefix("shift").and_then(|rest| rest.split_once('.')) {
-                Some((number, field)) => {
-                    self.shifts.get(number.parse::<usize>().ok()?.checked_sub(1)?)?.metric(field)
+            _ => {
+                if let Some((class, field)) =
+                    name.strip_prefix("class.").and_then(|rest| rest.rsplit_once('.'))
+                {
+                    let of_class = self.classes.iter().find(|summary| summary.name == class)?;
+                    return of_class.figures.metric(field);
                 }
-                None => self.figures.metric(name),
-            },
+                match name.strip_prefix("shift").and_then(|rest| rest.split_once('.')) {
+                    Some((number, field)) => {
+                        let index = number.parse::<usize>().ok()?.checked_sub(1)?;
+                        self.shifts.get(index)?.metric(field)
+                    }
+                    None => self.figures.metric(name),
+                }
+            }
         }
     }
 }

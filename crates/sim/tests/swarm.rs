@@ -84,13 +84,15 @@ fn classes(rng: &mut Rng) -> Vec<Class> {
         cpu: cpu.parse().unwrap(),
         wait: None,
         lock: lock.map(Into::into),
+        plain: false,
     };
+    let plain = |step| Step { plain: true, ..step };
     let with_wait = |wait: &str, step| Step { wait: Some(wait.parse().unwrap()), ..step };
     let locked = match rng.below(4) {
         0 => vec![step("exp:10us", Some("hot"))],
         1 => vec![step("exp:3us", None), step("exp:5us", Some("hot")), step("const:2us", None)],
         2 => vec![with_wait("exp:30us", step("exp:3us", Some("hot"))), step("exp:5us", None)],
-        _ => vec![step("exp:3us", Some("hot")), step("exp:5us", Some("cold"))],
+        _ => vec![step("exp:3us", Some("hot")), plain(step("exp:5us", Some("cold")))],
     };
     let free = vec![step("exp:10us", None)];
     let class = |name: &str, share, steps| Class { name: name.into(), share, steps };

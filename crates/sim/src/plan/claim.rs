@@ -176,13 +176,12 @@ impl Claim {
         cases.iter().copied().filter(|case| meets(case, wanted))
     }
 
-    pub(super) fn check(&self, cases: &[Case]) -> Result<(), PlanError> {
+    pub(super) fn check(&self, cases: &[Case], classes: &[String]) -> Result<(), PlanError> {
         let refuse = |field: &str, problem: String| {
             Err(PlanError::field(format!("claim {}: {field}", self.id), problem))
         };
-        if !outcome::is_metric(&self.metric) {
-            let allowed = outcome::allowed_metrics();
-            return refuse("metric", format!("{} is unknown; {allowed}", self.metric));
+        if let Err(problem) = outcome::check_metric(&self.metric, classes) {
+            return refuse("metric", problem);
         }
         if self.paper.is_none() && self.band != Band::Dir {
             return refuse("paper", "without a number, the band can only be dir".into());

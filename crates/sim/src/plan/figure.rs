@@ -135,7 +135,7 @@ impl Figure {
     /// Whether a metric goes across, and not what was varied.
     fn is_scatter(&self, runs: &[Run]) -> bool {
         let varied = runs.first().is_some_and(|run| run.params.0.contains_key(&self.x));
-        !varied && self.x != TIME && outcome::is_metric(&self.x)
+        !varied && self.x != TIME
     }
 
     fn shows(&self, params: &Params) -> bool {
@@ -169,7 +169,7 @@ impl Figure {
         parts.join(", ")
     }
 
-    pub(super) fn check(&self, params: &[String]) -> Result<(), PlanError> {
+    pub(super) fn check(&self, params: &[String], classes: &[String]) -> Result<(), PlanError> {
         if self.x == TIME {
             if outcome::BIN_METRICS.contains(&self.y.as_str()) {
                 return Ok(());
@@ -178,15 +178,13 @@ impl Figure {
             let problem = format!("{} is not known over time; allowed: {allowed}", self.y);
             return Err(PlanError::field("figure.y", problem));
         }
-        if !params.contains(&self.x) && !outcome::is_metric(&self.x) {
+        if !params.contains(&self.x) && outcome::check_metric(&self.x, classes).is_err() {
             let allowed = params.join(", ");
             let problem = format!("{} is no sweep; allowed: time, {allowed}, or a metric", self.x);
             return Err(PlanError::field("figure.x", problem));
         }
-        if !outcome::is_metric(&self.y) {
-            let problem = format!("{} is unknown; {}", self.y, outcome::allowed_metrics());
-            return Err(PlanError::field("figure.y", problem));
-        }
+        outcome::check_metric(&self.y, classes)
+            .map_err(|problem| PlanError::field("figure.y", problem))?;
         match self.at.keys().find(|name| !params.contains(name)) {
             Some(name) => {
                 let problem = format!("{name} is no sweep; allowed: {}", params.join(", "));

@@ -280,12 +280,18 @@ impl Plan {
         if let Some(twice) = repeated(self.params().iter()) {
             return Err(PlanError::field("sweep.name", format!("{twice} is there twice")));
         }
-        self.figures.iter().try_for_each(|figure| figure.check(&self.params()))?;
         if let Some(tune) = &self.tune {
             tune.check(self)?;
         }
         let cases = self.cases()?;
-        self.claims.iter().try_for_each(|claim| claim.check(&cases))
+        let mut classes: Vec<String> = Vec::new();
+        for class in cases.iter().flat_map(|case| case.scenario.workload.classes()) {
+            if !classes.contains(&class.name) {
+                classes.push(class.name);
+            }
+        }
+        self.figures.iter().try_for_each(|figure| figure.check(&self.params(), &classes))?;
+        self.claims.iter().try_for_each(|claim| claim.check(&cases, &classes))
     }
 }
 

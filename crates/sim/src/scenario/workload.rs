@@ -63,6 +63,14 @@ pub struct Step {
     /// get it in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<String>,
+    /// True where the request cannot turn back, such as to free what it has reserved: it waits for
+    /// the lock however long that takes. Default false.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub plain: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// How a client chooses among the replicas.
@@ -113,7 +121,7 @@ impl Workload {
         if !self.classes.is_empty() {
             return self.classes.clone();
         }
-        let steps = vec![Step { cpu: self.service, wait: None, lock: None }];
+        let steps = vec![Step { cpu: self.service, wait: None, lock: None, plain: false }];
         vec![Class { name: "all".into(), share: 1.0, steps }]
     }
 

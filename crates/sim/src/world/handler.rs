@@ -23,6 +23,7 @@ impl World<'_> {
         request.context.charge(now.since(since));
         if !std::mem::replace(&mut request.begun, true) {
             request.started = now;
+            request.waited = request.context.charged();
             if let Err(rejected) = self.still_worth_it(index, id) {
                 let link = self.requests[id].link;
                 return self.refuse(link, id, rejected.stage);
@@ -58,7 +59,7 @@ impl World<'_> {
         {
             let lock = &mut locks[number];
             let stage = Stage(Stage::FIRST_OWN + number as u8);
-            let policy = self.scenario.server.locks;
+            let policy = if step.plain { Locks::Plain } else { self.scenario.server.locks };
             if let Err(rejected) = approach(policy, lock, &request.context, stage, self.now) {
                 let link = request.link;
                 return self.refuse(link, id, rejected.stage);
@@ -113,7 +114,9 @@ impl World<'_> {
         if self.classes.step(request.class, request.step).is_some() {
             return true;
         }
-        let service = self.now.since(request.started);
+        // What it waited for a lock, and for a core after that, is no part of its service.
+        let waited = request.context.charged().saturating_sub(request.waited);
+        let service = self.now.since(request.started).saturating_sub(waited);
         self.servers[usize::from(index)].predictor.on_served(request.worked, service);
         let link = request.link;
         self.ready(link, id, State::Served);

@@ -59,8 +59,10 @@ pub(super) struct Request {
     pub(super) has_lock: bool,
     /// Where it was refused.
     pub(super) refused_at: Stage,
-    /// When its first step began, and the CPU time that all had so far.
+    /// When its first step began, how long it had waited until then, and the CPU time that all had
+    /// so far.
     pub(super) started: Instant,
+    pub(super) waited: Duration,
     pub(super) worked: Duration,
     /// What its client told with it.
     pub(super) report: Report,
@@ -99,6 +101,7 @@ impl Request {
             has_lock: false,
             refused_at: Stage::ADMISSION,
             started: scheduled,
+            waited: Duration::ZERO,
             worked: Duration::ZERO,
             report: Report { demand: 0, window_ack: 0 },
             work: Rng::new(nature),
@@ -203,6 +206,8 @@ pub(super) struct Step {
     pub(super) wait: Option<ServiceTime>,
     /// Number of the lock that it needs.
     pub(super) lock: Option<usize>,
+    /// It needs the lock however long that takes.
+    pub(super) plain: bool,
 }
 
 impl Mix {
@@ -226,6 +231,7 @@ impl Mix {
                     cpu: step.cpu,
                     wait: step.wait,
                     lock: step.lock.as_ref().map(&mut number),
+                    plain: step.plain,
                 };
                 let steps = class.steps.iter().map(step).collect();
                 Class { name: class.name, bound, steps }
