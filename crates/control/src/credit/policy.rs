@@ -74,6 +74,13 @@ pub struct Window {
     pub queue_delay: Duration,
     /// The largest queueing delay that was reported in this window.
     pub queue_delay_max: Duration,
+    /// Requests answered with a result in this window, whenever they arrived.
+    pub served: u32,
+    /// Requests refused in this window at whatever stage, whenever they arrived.
+    pub refused: u32,
+    /// From telling a client of a credit until the answer to the request that used it, as measured
+    /// of late (Protego §3.1). Time for which clients had nothing to send is left out.
+    pub round_trip: Duration,
     /// Counts by class. A completion counts here only if its arrival did.
     pub classes: [ClassCounts; Class::COUNT],
     /// Arrivals by band of priority.
