@@ -94,7 +94,7 @@ impl<P: PoolPolicy> Server<P> {
             measure_from,
             measure_to: measure_from + first.measure,
             resting: false,
-            round_trip: RoundTrip::new(init.rtt),
+            round_trip: RoundTrip::new(init),
             messages: f64::from(config.message_burst),
             config,
         }
@@ -147,6 +147,16 @@ impl<P: PoolPolicy> Server<P> {
             (self.pool, self.shrinking) = (self.first_pool, false);
         } else {
             self.pool = self.clamp(self.pool); // the bound has come down with the session
+        }
+    }
+
+    /// From its first word on a session takes part in the distribution.
+    fn register(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get(id) else { return };
+        if !core::mem::replace(&mut session.registered, true) {
+            self.registered += 1;
+            let pool = self.policy.on_session(self.pool, self.registered);
+            self.pool = self.clamp(pool);
         }
     }
 
@@ -229,8 +239,7 @@ impl<P: PoolPolicy> Server<P> {
         self.enter_list(id);
         let Some(session) = self.sessions.get(id) else { return Feedback::None };
         session.refused_in_batch = false;
-        let used_at_once = session.demand > 0 && window > session.pending;
-        let seq = if used_at_once {
+        let seq = if window > session.pending {
             session.log.tell_and_time(now, window)
         } else {
             session.log.tell(window)
@@ -247,6 +256,7 @@ impl<P: PoolPolicy> Server<P> {
         self.window.sessions = self.registered;
         self.window.issued = self.issued;
         self.window.pool = self.pool;
+        self.round_trip.update();
         self.window.round_trip = self.round_trip.value();
         let next = self.policy.on_window(now, &self.window);
         self.shrinking = next.pool < self.pool;
@@ -390,10 +400,7 @@ impl<P: PoolPolicy> ServerController for Server<P> {
                 let Some(session) = self.sessions.get(id) else { return };
                 session.demand = demand;
                 session.log.acknowledge(window_ack);
-                if !session.registered {
-                    session.registered = true;
-                    self.registered += 1;
-                }
+                self.register(id);
                 self.leave_list(id);
                 self.enter_list(id);
             }
@@ -404,17 +411,14 @@ impl<P: PoolPolicy> ServerController for Server<P> {
     fn on_arrival(&mut self, now: Instant, arrival: &Arrival) -> Verdict {
         self.observe_delay(arrival.queue_delay);
         self.leave_list(arrival.session);
+        self.register(arrival.session);
         let Some(session) = self.sessions.get(arrival.session) else { return Verdict::Admit };
         session.log.acknowledge(arrival.window_ack);
         if let Some(turnaround) = session.log.on_use(now, arrival.window_ack) {
-            self.round_trip.on_use(now, turnaround);
+            self.round_trip.on_use(turnaround);
         }
         let allowed = session.allowed();
         session.called = true;
-        if !session.registered {
-            session.registered = true;
-            self.registered += 1;
-        }
         session.pending += 1;
         self.in_server += 1;
         session.demand = arrival.demand;

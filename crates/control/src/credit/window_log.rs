@@ -30,9 +30,10 @@ impl Default for WindowLog {
 impl WindowLog {
     /// Notes that the client is told `size`, and gives the sequence number that goes with it.
     pub(super) fn tell(&mut self, size: u32) -> u32 {
-        if size == self.told() {
-            return self.newest;
-        }
+        if size == self.told() { self.newest } else { self.number(size) }
+    }
+
+    fn number(&mut self, size: u32) -> u32 {
         self.newest = self.newest.wrapping_add(1);
         while self.windows.back().is_some_and(|(_, older)| *older <= size) {
             self.windows.pop_back();
@@ -44,11 +45,11 @@ impl WindowLog {
     /// The same for a window whose client waits for it. If it is a new one, its first use is timed,
     /// one at a time: requests sent before the client knew it acknowledge an older one.
     pub(super) fn tell_and_time(&mut self, now: Instant, size: u32) -> u32 {
-        let before = self.newest;
-        let seq = self.tell(size);
-        if seq != before && self.timed.is_none() {
-            self.timed = Some((seq, now));
+        if self.timed.is_some() {
+            return self.tell(size);
         }
+        let seq = self.number(size);
+        self.timed = Some((seq, now));
         seq
     }
 

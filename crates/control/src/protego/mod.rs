@@ -127,7 +127,7 @@ impl Algorithm for Protego {
         let credit = self.credit.clone();
         match self.policy.variant {
             Variant::Paper => {
-                let policy = Policy::new(&self.policy, init);
+                let policy = Policy::new(&self.policy);
                 let first = policy.first(init);
                 Box::new(credit::Server::new(policy, credit, init, first))
             }

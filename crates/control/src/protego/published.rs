@@ -19,8 +19,6 @@ pub struct Policy {
     growth: Growth,
     decrement: f64,
     iteration_rtts: u32,
-    /// A request that takes longer is of no use, and no iteration waits for it.
-    rtt_max: Duration,
     last: Rates,
     /// What the newest iteration gained, for its change of load.
     efficiency: f64,
@@ -47,15 +45,14 @@ impl Rates {
 }
 
 impl Policy {
-    /// A policy for the SLO of `init`.
-    pub fn new(config: &Config, init: Init) -> Self {
+    /// A policy that has seen nothing.
+    pub fn new(config: &Config) -> Self {
         Self {
             efficiency_threshold: config.efficiency_threshold,
             drop_rate_max: config.drop_rate_max,
             growth: Growth::new(config.increment),
             decrement: config.decrement,
             iteration_rtts: config.iteration_rtts,
-            rtt_max: init.slo.max(RTT_MIN),
             last: Rates::default(),
             efficiency: 0.0,
             iteration: Duration::ZERO,
@@ -69,7 +66,7 @@ impl Policy {
 
     /// The next iteration: four round trips, after one in which the load follows the pool (§4).
     fn iterate(&self, pool: u32, round_trip: Duration) -> Next {
-        let settle = round_trip.clamp(RTT_MIN, self.rtt_max);
+        let settle = round_trip.max(RTT_MIN);
         Next { pool, settle, measure: settle * self.iteration_rtts }
     }
 
@@ -88,6 +85,12 @@ impl Policy {
 }
 
 impl PoolPolicy for Policy {
+    /// The paper does not say how large a pool is at first. One credit for each session lets all
+    /// show what load they bring; with fewer, the last would wait for thousands of iterations.
+    fn on_session(&mut self, pool: u32, sessions: u32) -> u32 {
+        if pool < sessions { pool + 1 } else { pool }
+    }
+
     fn on_window(&mut self, _now: Instant, window: &Window) -> Next {
         let current = Rates::of(window);
         let change = Rates {
