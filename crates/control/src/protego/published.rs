@@ -122,3 +122,127 @@ impl PoolPolicy for Policy {
             .with("iteration_seconds", self.iteration.as_secs_f64())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::credit::ClassCounts;
+    use proptest::prelude::*;
+
+    /// What a second counted.
+    fn window(arrivals: u32, served: u32) -> Window {
+        let mut window = Window { duration: Duration::from_secs(1), served, ..Window::default() };
+        (window.pool, window.issued, window.sessions) = (40, 40, 100);
+        window.classes[0] = ClassCounts { arrivals, ..ClassCounts::default() };
+        window
+    }
+
+    fn policy() -> Policy {
+        Policy::new(&Config::default())
+    }
+
+    fn pool_after(policy: &mut Policy, window: &Window) -> u32 {
+        policy.on_window(Instant::ORIGIN, window).pool
+    }
+
+    /// The pool of 40 credits after an iteration that counted these, and one before it that counted
+    /// 100 arrivals and 90 answers.
+    fn pool_after_both(arrivals: u32, served: u32) -> u32 {
+        let policy = &mut policy();
+        pool_after(policy, &window(100, 90));
+        pool_after(policy, &window(arrivals, served))
+    }
+
+    #[test]
+    fn grows_when_load_pays_by_more_than_the_threshold() {
+        assert_eq!(pool_after_both(110, 92), 41, "a fifth of what came more was served");
+        assert_eq!(pool_after_both(110, 91), 39, "a tenth");
+        assert_eq!(pool_after_both(90, 88), 41, "a fifth of what came less was missed");
+        assert_eq!(pool_after_both(90, 89), 39);
+        assert_eq!(pool_after_both(110, 89), 39, "less is served of more");
+        assert_eq!(pool_after_both(90, 91), 39);
+        assert_eq!(pool_after_both(100, 95), 39, "the load has not changed");
+    }
+
+    #[test]
+    fn shrinks_by_a_factor_and_grows_by_a_part_of_the_sessions() {
+        let policy = &mut policy();
+        let mut window = window(100, 90);
+        (window.pool, window.sessions) = (1_000, 10_000);
+        assert_eq!(pool_after(policy, &window), 1_010);
+        assert_eq!(pool_after(policy, &window), 980);
+    }
+
+    #[test]
+    fn shrinks_when_too_much_is_refused() {
+        let config = Config { drop_rate_max: 0.05, ..Config::default() };
+        for (refused, expected) in [(5, 41), (6, 39)] {
+            let window = Window { refused, ..window(100, 90) };
+            assert_eq!(pool_after(&mut Policy::new(&config), &window), expected);
+        }
+    }
+
+    #[test]
+    fn iterations_that_are_not_equally_long_are_comparable() {
+        let policy = &mut policy();
+        pool_after(policy, &window(100, 90));
+        let twice = Window { duration: Duration::from_secs(2), ..window(200, 180) };
+        assert_eq!(pool_after(policy, &twice), 39, "the load has not changed");
+        let half = Window { duration: Duration::from_millis(500), ..window(55, 49) };
+        assert_eq!(pool_after(policy, &half), 41);
+        assert!((policy.efficiency - 0.8).abs() < 1e-9);
+    }
+
+    #[test]
+    fn an_idle_pool_grows_only_for_those_who_may_be_waiting() {
+        let policy = &mut policy();
+        let mut window = window(0, 0);
+        assert_eq!(pool_after(policy, &window), 41);
+        window.pool = 41;
+        assert_eq!(pool_after(policy, &window), 41);
+    }
+
+    #[test]
+    fn starts_with_a_credit_for_each_session() {
+        let policy = &mut policy();
+        let pool = (1..=30).fold(10, |pool, sessions| policy.on_session(pool, sessions));
+        assert_eq!(pool, 30);
+    }
+
+    #[test]
+    fn an_iteration_is_four_round_trips_after_one_to_settle() {
+        let policy = &mut policy();
+        let micros = Duration::from_micros;
+        let window = Window { round_trip: micros(150), ..window(100, 90) };
+        let next = policy.on_window(Instant::ORIGIN, &window);
+        assert_eq!((next.settle, next.measure), (micros(150), micros(600)));
+        let window = Window { round_trip: Duration::ZERO, ..window };
+        let next = policy.on_window(Instant::ORIGIN, &window);
+        assert_eq!((next.settle, next.measure), (RTT_MIN, RTT_MIN * 4), "time must go on");
+    }
+
+    proptest! {
+        /// Over iterations of the same length the rates decide as the paper's counts do.
+        #[test]
+        fn decides_as_algorithm_1(
+            counts in prop::collection::vec((1..500_u32, 0..500_u32, 0..500_u32), 2..20),
+            efficiency_threshold in 0.0..1.0,
+            drop_rate_max in 0.0..=1.0,
+        ) {
+            let config = Config { efficiency_threshold, drop_rate_max, ..Config::default() };
+            let policy = &mut Policy::new(&config);
+            let (mut in_last, mut out_last) = (0, 0);
+            for (arrivals, served, refused) in counts {
+                let (in_cur, out_cur) = (i64::from(arrivals), i64::from(served));
+                let (more_in, more_out) = (in_cur - in_last, out_cur - out_last);
+                let grows = f64::from(refused) <= drop_rate_max * f64::from(arrivals)
+                    && more_in * more_out > 0
+                    && more_out.abs() as f64 > efficiency_threshold * more_in.abs() as f64;
+                let window = Window { refused, ..window(arrivals, served) };
+                let expected = if grows { 41 } else { 39 };
+                prop_assert_eq!(pool_after(policy, &window), expected);
+                (in_last, out_last) = (in_cur, out_cur);
+            }
+        }
+    }
+}

@@ -125,3 +125,63 @@ impl PoolPolicy for Policy {
         metrics.with("iteration_seconds", self.config.interval.as_secs_f64())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::credit::ClassCounts;
+
+    /// A full pool of 1,000 credits among 1,000 clients.
+    fn window(arrivals: u32, served: u32) -> Window {
+        let mut window = Window { served, ..Window::default() };
+        (window.pool, window.issued, window.sessions) = (1_000, 1_000, 1_000);
+        window.classes[0] = ClassCounts { arrivals, ..ClassCounts::default() };
+        window
+    }
+
+    /// The change of the pool after 100 arrivals with 90 answers, and then this.
+    fn step(window: &Window) -> i64 {
+        let policy = &mut Policy::new(&Released::default());
+        policy.on_window(Instant::ORIGIN, &self::window(100, 90));
+        i64::from(policy.on_window(Instant::ORIGIN, window).pool) - i64::from(window.pool)
+    }
+
+    #[test]
+    fn a_quarter_of_the_change_is_worth_it() {
+        assert_eq!(step(&window(110, 93)), 1); // 4 · 3 ≥ 10
+        assert_eq!(step(&window(110, 92)), -1); // 4 · 2 < 10
+        assert_eq!(step(&window(90, 88)), -1); // 4 · 2 ≤ 10
+        assert_eq!(step(&window(90, 87)), 1); // 4 · 3 > 10
+        assert_eq!((step(&window(104, 91)), step(&window(96, 89))), (1, -1)); // 4 · 1 = 4
+        assert_eq!((step(&window(110, 89)), step(&window(90, 91))), (-1, -1));
+    }
+
+    #[test]
+    fn equal_load_pays_if_more_is_served_and_none_always() {
+        assert_eq!((step(&window(100, 91)), step(&window(100, 90))), (1, -1));
+        assert_eq!(step(&window(0, 0)), 1);
+    }
+
+    #[test]
+    fn a_pool_that_is_not_used_up_shrinks() {
+        for (arrivals, served) in [(110, 93), (90, 87), (100, 91)] {
+            assert_eq!(step(&Window { issued: 999, ..window(arrivals, served) }), -1);
+        }
+        assert_eq!(step(&Window { issued: 999, ..window(0, 0) }), 1);
+    }
+
+    #[test]
+    fn steps_are_a_part_of_the_clients_in_both_directions() {
+        let many = |arrivals, served| Window { sessions: 10_000, ..window(arrivals, served) };
+        assert_eq!((step(&many(110, 93)), step(&many(110, 92))), (5, -5));
+        assert_eq!(step(&Window { pool: 0, ..window(110, 92) }), 0);
+    }
+
+    #[test]
+    fn counts_for_what_is_left_of_a_fixed_interval() {
+        let init = Init { cores: 4, ..Init::new(Instant::ORIGIN, 0) };
+        let first = Policy::new(&Released::default()).first(init);
+        let micros = Duration::from_micros;
+        assert_eq!(first, Next { pool: 40, settle: micros(100), measure: micros(100) });
+    }
+}
