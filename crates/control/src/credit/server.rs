@@ -269,9 +269,9 @@ impl<P: PoolPolicy> Server<P> {
         self.window = Window { start: self.measure_from, queue_delay, ..Window::default() };
         self.resting = idle && unchanged;
         if idle {
-            // No reply pays, and yet somebody may need a credit before there can be one. A whole
-            // burst each time would keep the server busy with nothing but messages.
-            self.messages = self.messages.max(1.0);
+            // No reply pays, and yet somebody may need a credit before there can be one. A message
+            // for each core; a whole burst could keep the cores busy with nothing but messages.
+            self.messages = self.messages.max(f64::from(self.cores));
         }
     }
 
