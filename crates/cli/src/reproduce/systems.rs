@@ -21,7 +21,9 @@ macro_rules! texts {
     };
 }
 
-const SYSTEMS: [System; 1] = [System {
+const SYSTEMS: [System; 2] = [BREAKWATER, PROTEGO];
+
+const BREAKWATER: System = System {
     name: "breakwater",
     plans: texts!("breakwater":
         "figure-01a", "figure-01b", "figure-03", "figure-04", "figure-05", "figure-06", "figure-07",
@@ -34,7 +36,20 @@ const SYSTEMS: [System; 1] = [System {
         "tune-seda-memcached",
     ),
     files: texts!("breakwater": "testbed", "memcached", "tuned"),
-}];
+};
+
+const PROTEGO: System = System {
+    name: "protego",
+    plans: texts!("protego":
+        "figure-02", "figure-03", "figure-05", "figure-06", "figure-07", "figure-09", "figure-10",
+        "figure-11", "figure-12", "figure-13", "paths",
+    ),
+    tuning: texts!("protego":
+        "tune-seda-1us", "tune-seda-10us", "tune-seda-100us", "tune-seda-search", "tune-seda-usr",
+        "tune-seda-var",
+    ),
+    files: texts!("protego": "testbed", "memcached", "search", "usr", "tuned"),
+};
 
 /// The systems' names.
 pub(super) fn names() -> Vec<&'static str> {
