@@ -1,5 +1,6 @@
 //! The only place of this crate that reads time, and only for those who wait.
 
+#[cfg(any(loom, not(test)))]
 use seawall_control::Instant;
 
 /// Now, on the monotonic clock of the kernel, whose origin is the machine's start.

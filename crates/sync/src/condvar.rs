@@ -255,6 +255,6 @@ mod tests {
         let all = [(); 20].map(|()| Polled::waiting(condvar.wait_plain(mutex.try_lock().unwrap())));
         condvar.notify_all();
         assert!(all.iter().all(|one| one.wakes() == 1));
-        all.map(|one| drop(one.ready()));
+        all.into_iter().for_each(|one| drop(one.ready()));
     }
 }

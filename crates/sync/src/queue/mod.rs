@@ -49,8 +49,7 @@ pub(crate) struct Queue {
     len: u32,
     /// Permits' worth of time that the waiters need.
     work: u64,
-    /// Since when the present holder is known to hold: it was given its turn then, or somebody
-    /// began to wait for it.
+    /// Since when the queue has not moved: the last turn began then, or somebody began to wait.
     turn_since: Instant,
     pub(crate) counts: Counts,
 }
@@ -147,6 +146,15 @@ impl Queue {
         self.privileged.first().or_else(|| self.ordinary.first())
     }
 
+    /// Who is next of those who came until `then`.
+    pub(crate) fn first_of(&self, then: Instant) -> Option<NonNull<Waiter>> {
+        let heads = [self.privileged.first(), self.ordinary.first()];
+        heads.into_iter().flatten().find(|waiter| {
+            // SAFETY: this queue's lock is held, and the waiter is linked in it.
+            unsafe { with(*waiter, |entry| entry.since <= then) }
+        })
+    }
+
     /// How many wait.
     pub(crate) fn len(&self) -> u32 {
         self.len
@@ -167,7 +175,7 @@ impl Queue {
         ages.max().unwrap_or_default()
     }
 
-    /// For how long the present holder is known to hold; zero when nobody waits for it.
+    /// For how long the present turn is known to last; zero when nobody waits for its end.
     pub(crate) fn held(&self, now: Instant) -> Duration {
         if self.is_empty() { Duration::ZERO } else { now.since(self.turn_since) }
     }

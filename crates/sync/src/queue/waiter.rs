@@ -96,6 +96,16 @@ impl Entry {
         self.waker.take()
     }
 
+    /// Will wake `waker` from now on. Returns what is not needed any more, to be dropped without
+    /// the lock: dropping it runs code of others.
+    #[must_use]
+    pub(crate) fn replace_waker(&mut self, waker: &Waker) -> Option<Waker> {
+        if self.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            return None;
+        }
+        self.waker.replace(waker.clone())
+    }
+
     /// Came because of an offer, and found nothing left.
     pub(crate) fn miss_offer(&mut self, now: Instant) {
         self.offer = Offer::Missed;

@@ -87,12 +87,9 @@ impl<'a> Acquire<'a> {
             unsafe { self.waiter.with(|entry| entry.miss_offer(now)) };
         }
         // SAFETY: as above.
-        unsafe {
-            self.waiter.with(|entry| match &mut entry.waker {
-                Some(waker) => waker.clone_from(cx.waker()),
-                none => *none = Some(cx.waker().clone()),
-            });
-        }
+        let replaced = unsafe { self.waiter.with(|entry| entry.replace_waker(cx.waker())) };
+        drop(queue);
+        drop(replaced); // which may be the end of a task that stands in this very queue
         Poll::Pending
     }
 

@@ -168,21 +168,22 @@ impl RawSemaphore {
         }
     }
 
-    /// Lets `count` waiters pass, as far as there are that many. For one who has no permits to
-    /// give.
+    /// Lets at most `count` of those pass who wait already. For one who has no permits to give.
     pub(crate) fn let_pass(&self, count: u32) {
         if !self.word.load().is_queued() {
             return;
         }
-        let (site, now, capacity) = (self.site(), clock::now(), self.capacity());
+        let (site, now) = (self.site(), clock::now());
         let mut left = count;
         while left > 0 {
             let (mut queue, mut wakes) = (site.lock(), Wakes::default());
-            left = left.min(queue.len());
             while left > 0 && !wakes.is_full() {
-                let first = queue.first().expect("as many wait as were counted");
+                let Some(first) = queue.first_of(now) else {
+                    left = 0;
+                    break;
+                };
                 // SAFETY: it is linked in this queue, whose lock is held.
-                wakes.push(unsafe { queue.grant(first, now, capacity) });
+                wakes.push(unsafe { queue.grant(first, now, self.capacity()) });
                 left -= 1;
             }
             if queue.is_empty() {
