@@ -69,9 +69,9 @@ impl Report {
         for (contestant, rounds) in turns {
             let of = |value: fn(&Sample) -> f64| Spread::of(rounds.iter().map(value));
             let own = speeds(rounds);
-            let [relative_to_echo, relative_to_tonic] = references.each_ref().map(|reference| {
-                Some(Spread::of_ratios(&own, reference.as_ref()?))
-            });
+            let [relative_to_echo, relative_to_tonic] = references
+                .each_ref()
+                .map(|reference| Some(Spread::of_ratios(&own, reference.as_ref()?)));
             self.rows.push(Row {
                 payload,
                 depth,

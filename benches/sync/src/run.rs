@@ -132,7 +132,10 @@ pub fn tasks<L: Async>(tasks: usize, hold: Hold) -> Turn {
         thread::sleep(time);
         stop.store(true, Relaxed);
         let elapsed = began.elapsed();
-        Sample::new(elapsed, running.into_iter().map(|task| runtime.block_on(task).expect("no panic")))
+        Sample::new(
+            elapsed,
+            running.into_iter().map(|task| runtime.block_on(task).expect("no panic")),
+        )
     })
 }
 

@@ -12,7 +12,7 @@ use crate::contention::{Kind, Snapshot};
 use crate::mutex::MutexGuard;
 use crate::primitive::const_fn;
 use crate::queue::Turn;
-use crate::raw::{Acquired, Asker, Handoff, RawSemaphore, unrefused};
+use crate::raw::{Acquired, Asker, RawSemaphore, unrefused};
 
 /// A condition that refuses a request which cannot afford to wait for it.
 ///
@@ -53,7 +53,7 @@ impl Condvar {
         /// and its refusals name [`Stage::HANDLER`], until [`at`](Self::at) says otherwise.
         #[track_caller]
         pub const fn new() -> Self {
-            let mut raw = RawSemaphore::new(Kind::Condvar, 0, Handoff::Direct);
+            let mut raw = RawSemaphore::new(Kind::Condvar, 0);
             raw.settings_mut().estimate = Estimate::OldestWaiter;
             Self { raw }
         }

@@ -12,7 +12,7 @@ use seawall_control::request::{Context, Rejected, Stage};
 use crate::contention::{Kind, Snapshot};
 use crate::primitive::const_fn;
 use crate::queue::Turn;
-use crate::raw::{Asker, Handoff, RawSemaphore, Stamp, unrefused};
+use crate::raw::{Asker, RawSemaphore, Stamp, unrefused};
 
 /// A lock that refuses a request which cannot afford to wait for it.
 ///
@@ -67,7 +67,7 @@ impl<T> Mutex<T> {
         /// [`Stage::HANDLER`], until [`at`](Self::at) says otherwise.
         #[track_caller]
         pub const fn new(value: T) -> Self {
-            let raw = RawSemaphore::new(Kind::Mutex, 1, Handoff::Window);
+            let raw = RawSemaphore::new(Kind::Mutex, 1);
             Self { raw, value: UnsafeCell::new(value) }
         }
     }

@@ -13,7 +13,7 @@ use seawall_control::request::{Context, Rejected, Stage};
 use crate::contention::{Kind, Snapshot};
 use crate::primitive::const_fn;
 use crate::queue::Turn;
-use crate::raw::{Asker, Handoff, PERMITS_MAX, RawSemaphore, Stamp, unrefused};
+use crate::raw::{Asker, PERMITS_MAX, RawSemaphore, Stamp, unrefused};
 
 /// A reader holds one permit, a writer all of them.
 const ALL: u32 = PERMITS_MAX;
@@ -89,7 +89,7 @@ impl<T> RwLock<T> {
         /// [`Stage::HANDLER`], until [`at`](Self::at) says otherwise.
         #[track_caller]
         pub const fn new(value: T) -> Self {
-            let raw = RawSemaphore::new(Kind::RwLock, ALL, Handoff::Direct);
+            let raw = RawSemaphore::new(Kind::RwLock, ALL);
             Self { raw, value: UnsafeCell::new(value) }
         }
     }

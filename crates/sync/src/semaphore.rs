@@ -10,7 +10,7 @@ use seawall_control::request::{Context, Rejected, Stage};
 use crate::contention::{Kind, Snapshot};
 use crate::primitive::const_fn;
 use crate::queue::{Settings, Turn};
-use crate::raw::{Asker, Handoff, PERMITS_MAX, RawSemaphore, Stamp, unrefused};
+use crate::raw::{Asker, PERMITS_MAX, RawSemaphore, Stamp, unrefused};
 
 /// Permits for requests, of which one that cannot afford to wait is refused.
 ///
@@ -71,7 +71,7 @@ impl Semaphore {
     const_fn! {
         #[track_caller]
         pub(crate) const fn of_kind(kind: Kind, permits: u32) -> Self {
-            Self { raw: RawSemaphore::new(kind, permits, Handoff::Direct) }
+            Self { raw: RawSemaphore::new(kind, permits) }
         }
     }
 

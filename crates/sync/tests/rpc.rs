@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use seawall_control::request::Stage;
-use seawall_rpc::{CallError, Client, ClientConfig, Context, Request, Router, Server, ServerConfig};
+use seawall_rpc::{
+    CallError, Client, ClientConfig, Context, Request, Router, Server, ServerConfig,
+};
 use seawall_sync::Mutex;
 
 const STAGE: Stage = Stage(16);

@@ -41,6 +41,8 @@ pub(crate) struct Site {
     hold: AtomicU64,
     /// How often it was acquired, as last published.
     acquisitions: AtomicU64,
+    /// When the first of the queue was last told to come, in nanoseconds.
+    window_opened: AtomicU64,
 }
 
 impl Site {
@@ -53,6 +55,7 @@ impl Site {
             queue: Mutex::new(Queue::default()),
             hold: AtomicU64::new(0),
             acquisitions: AtomicU64::new(0),
+            window_opened: AtomicU64::new(0),
         });
         contention::register(&site);
         site
@@ -84,6 +87,16 @@ impl Site {
     /// Mean time that it is held; zero before the first sample.
     pub(crate) fn hold(&self) -> Duration {
         Duration::from_nanos(self.hold.load(Relaxed))
+    }
+
+    /// The first of the queue was told to come.
+    pub(crate) fn on_window(&self, now: Instant) {
+        self.window_opened.store(now.as_nanos(), Relaxed);
+    }
+
+    /// When the first of the queue was last told to come.
+    pub(crate) fn window_opened(&self) -> Instant {
+        Instant::from_nanos(self.window_opened.load(Relaxed))
     }
 
     /// Publishes how often the lock was acquired, of which its word knows the lower 32 bits. Called

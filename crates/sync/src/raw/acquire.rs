@@ -12,6 +12,7 @@ use seawall_control::request::Rejected;
 use super::{Acquired, Asker, RawSemaphore, Stamp};
 use crate::clock;
 use crate::contention::Kind;
+use crate::primitive::MutexGuard;
 use crate::queue::{Entry, Offer, Progress, Queue, Site, Turn, Waiter, Wakes};
 
 /// Asks for permits, and waits for them if it is let in.
@@ -69,7 +70,7 @@ impl<'a> Acquire<'a> {
     /// Was woken, or polled for some other reason.
     fn look(self: Pin<&Self>, cx: &task::Context<'_>) -> Poll<Result<Acquired, Rejected>> {
         let site = self.raw.site();
-        let mut queue = site.lock();
+        let queue = site.lock();
         if self.waiter.progress() == Progress::Granted {
             drop(queue);
             return Poll::Ready(Ok(self.take_over()));
@@ -78,10 +79,8 @@ impl<'a> Acquire<'a> {
         let offer = unsafe { self.waiter.with(|entry| entry.offer) };
         if offer == Offer::Made {
             let now = clock::now();
-            if self.raw.word.take_offered(self.need).is_some() {
-                self.accept(site, &mut queue, now);
-                drop(queue);
-                return Poll::Ready(Ok(self.take_over()));
+            if self.raw.word.take_in_turn(self.need).is_some() {
+                return Poll::Ready(Ok(self.accept(site, queue, now)));
             }
             // SAFETY: as above.
             unsafe { self.waiter.with(|entry| entry.miss_offer(now)) };
@@ -94,14 +93,19 @@ impl<'a> Acquire<'a> {
     }
 
     /// Begins the turn for which it has just taken the permits itself.
-    fn accept(&self, site: &Site, queue: &mut Queue, now: Instant) {
+    fn accept(&self, site: &Site, mut queue: MutexGuard<'_, Queue>, now: Instant) -> Acquired {
         // SAFETY: it is linked in this queue, whose lock is held.
         unsafe { queue.begin_turn(NonNull::from(&self.waiter), now, self.raw.capacity()) };
-        self.waiter.set_progress(Progress::Granted);
         if queue.is_empty() {
             self.raw.word.clear_queued();
         }
-        site.publish(self.raw.word.load().acquisitions());
+        drop(queue);
+        let taken = self.raw.word.load();
+        site.publish(taken.acquisitions());
+        if taken.is_queued() && taken.available() > 0 {
+            self.raw.hand_on(site, now); // permits were added meanwhile
+        }
+        self.take_over()
     }
 
     /// Takes over what it was given.
@@ -146,7 +150,7 @@ impl<'a> Acquire<'a> {
         let has_more = wakes.is_full();
         wakes.wake();
         if has_more {
-            self.raw.hand_on(Some(now));
+            self.raw.hand_on(site, now);
         }
         if let Some(ctx) = self.asker.context() {
             ctx.charge(waited);

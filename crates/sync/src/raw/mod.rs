@@ -37,15 +37,15 @@ const SAMPLE_EVERY: u32 = 64;
 /// within a microsecond or two costs less than to be put to sleep.
 const SPINS: u32 = if cfg!(any(loom, miri)) { 0 } else { 40 };
 
-/// What becomes of what is released while somebody waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Handoff {
-    /// It belongs to the first of the queue from that moment on.
-    Direct,
-    /// The first of the queue is woken; until it comes, anybody may take it. Who finds it taken
-    /// gets it next, directly. For one permit only.
-    Window,
-}
+/// For how long others may take what is free while the first of the queue is on its way, if that
+/// needs all there is: about as long as it takes to wake a thread, or to get through a runtime's
+/// queue.
+///
+/// Were it handed over directly, it would lie idle for that long at every turn, and a lock that is
+/// held for a microsecond would serve a tenth or less of what it can. Who finds it taken gets it
+/// next, directly: nobody who waits is passed over for longer than this and one hold. Where others
+/// can be served meanwhile, turns are handed over directly at once.
+const WINDOW: Duration = Duration::from_micros(100);
 
 /// Who asks.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +76,6 @@ pub(crate) struct RawSemaphore {
     word: Word,
     /// Permits in all, free or held.
     capacity: AtomicU32,
-    handoff: Handoff,
     settings: Settings,
     site: OnceLock<Arc<Site>>,
 }
@@ -84,12 +83,11 @@ pub(crate) struct RawSemaphore {
 impl RawSemaphore {
     const_fn! {
         #[track_caller]
-        pub(crate) const fn new(kind: Kind, permits: u32, handoff: Handoff) -> Self {
+        pub(crate) const fn new(kind: Kind, permits: u32) -> Self {
             assert!(permits <= PERMITS_MAX, "a semaphore has at most 2^28 - 1 permits");
             Self {
                 word: Word::new(permits),
                 capacity: AtomicU32::new(permits),
-                handoff,
                 settings: Settings::new(kind),
                 #[cfg(not(loom))]
                 site: OnceLock::new(),
@@ -115,26 +113,45 @@ impl RawSemaphore {
     }
 
     /// Takes `need` permits; whoever asks waits in a queue, and is charged for that.
+    #[inline]
     pub(crate) async fn acquire(
         &self,
         need: u32,
         turn: Turn,
         asker: Asker<'_>,
     ) -> Result<Stamp, Rejected> {
+        if let Some(stamp) = self.try_acquire(need) {
+            return Ok(stamp);
+        }
         let acquired = self.ask(need, turn, asker).await?;
         asker.charge(&acquired);
         Ok(acquired.stamp)
     }
 
     /// The same, on a thread that may sleep.
+    #[inline]
     pub(crate) fn blocking_acquire(
         &self,
         need: u32,
         turn: Turn,
         asker: Asker<'_>,
     ) -> Result<Stamp, Rejected> {
-        if let Some(stamp) = self.spin(need) {
-            return Ok(stamp);
+        match self.try_acquire(need) {
+            Some(stamp) => Ok(stamp),
+            None => self.spin_then_sleep(need, turn, asker),
+        }
+    }
+
+    #[cold]
+    fn spin_then_sleep(&self, need: u32, turn: Turn, asker: Asker<'_>) -> Result<Stamp, Rejected> {
+        for _ in 0..SPINS {
+            if self.word.load().is_queued() {
+                break;
+            }
+            hint::spin_loop();
+            if let Some(stamp) = self.try_acquire(need) {
+                return Ok(stamp);
+            }
         }
         let acquired = block_on(self.ask(need, turn, asker))?;
         asker.charge_thread(&acquired);
@@ -146,25 +163,13 @@ impl RawSemaphore {
         Acquire::new(self, need, turn, asker)
     }
 
-    fn spin(&self, need: u32) -> Option<Stamp> {
-        for _ in 0..SPINS {
-            if let Some(stamp) = self.try_acquire(need) {
-                return Some(stamp);
-            }
-            if self.word.load().is_queued() {
-                return None;
-            }
-            hint::spin_loop();
-        }
-        None
-    }
-
     /// Gives back what was taken at `stamp`.
     #[inline]
     pub(crate) fn release(&self, permits: u32, stamp: Stamp) {
         let now = stamp.get().map(|since| self.measure(since));
-        if self.word.give(permits).needs_attention() {
-            self.hand_on(now);
+        let before = self.word.give(permits);
+        if before.is_queued() {
+            self.attend(before, now);
         }
     }
 
@@ -254,10 +259,17 @@ impl RawSemaphore {
         now
     }
 
-    /// Gives the first of the queue its turn, and as many others as there is room for.
+    /// Looks after the queue, once something was released into `before`.
     #[cold]
-    fn hand_on(&self, now: Option<Instant>) {
+    fn attend(&self, before: State, now: Option<Instant>) {
         let (site, now) = (self.site(), now.unwrap_or_else(clock::now));
+        if !before.is_window_open() || now.since(site.window_opened()) >= WINDOW {
+            self.hand_on(site, now);
+        }
+    }
+
+    /// Gives the first of the queue its turn, and as many others as there is room for.
+    fn hand_on(&self, site: &Site, now: Instant) {
         let mut is_done = false;
         while !is_done {
             let mut wakes = Wakes::default();
@@ -273,16 +285,17 @@ impl RawSemaphore {
             // SAFETY: it is linked in this queue, whose lock is held.
             let (need, offer) = unsafe { first.as_ref().with(|entry| (entry.need, entry.offer)) };
             match offer {
-                Offer::Made => break,
-                Offer::None if self.handoff == Handoff::Window => {
+                Offer::Made if now.since(site.window_opened()) < WINDOW => break,
+                Offer::None if need >= self.capacity() => {
                     if self.available() >= need {
                         // SAFETY: as above.
                         wakes.push(unsafe { first.as_ref().with(|entry| entry.make_offer(now)) });
+                        site.on_window(now);
                         self.word.open_window();
                     }
                     break;
                 }
-                Offer::None | Offer::Missed => {
+                Offer::None | Offer::Made | Offer::Missed => {
                     let Some(taken) = self.word.take_in_turn(need) else { break };
                     site.publish(taken.acquisitions());
                     // SAFETY: as above.

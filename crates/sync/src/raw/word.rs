@@ -40,10 +40,10 @@ impl State {
         (self.0 >> ACQUISITION_SHIFT) as u32
     }
 
-    /// Whoever releases must look after the queue: somebody waits, and is not on the way already.
+    /// Anybody may take what is free, although somebody waits.
     #[inline]
-    pub(crate) fn needs_attention(self) -> bool {
-        self.0 & (QUEUED | WINDOW) == QUEUED
+    pub(crate) fn is_window_open(self) -> bool {
+        self.0 & WINDOW != 0
     }
 
     /// Somebody waits.
@@ -76,18 +76,8 @@ impl Word {
     /// Takes `need` permits if they are free and belong to nobody in the queue.
     #[inline]
     pub(crate) fn try_take(&self, need: u32) -> Option<State> {
-        self.take_if(need, |state| !state.needs_attention())
-    }
-
-    /// Takes `need` permits for somebody whose turn it is. The caller holds the queue's lock.
-    pub(crate) fn take_in_turn(&self, need: u32) -> Option<State> {
-        self.take_if(need, |_| true)
-    }
-
-    #[inline]
-    fn take_if(&self, need: u32, may: impl Fn(State) -> bool) -> Option<State> {
         let mut state = self.load();
-        while state.available() >= need && may(state) {
+        while state.available() >= need && (!state.is_queued() || state.is_window_open()) {
             match self.swap(state, state.taken(need)) {
                 Ok(taken) => return Some(taken),
                 Err(found) => state = found,
@@ -96,9 +86,9 @@ impl Word {
         None
     }
 
-    /// Takes `need` permits for one who came because of an offer, or ends the time in which others
-    /// may be quicker. The caller holds the queue's lock.
-    pub(crate) fn take_offered(&self, need: u32) -> Option<State> {
+    /// Takes `need` permits for somebody whose turn it is. From now on, whether there were enough
+    /// or not, nobody else is quicker. The caller holds the queue's lock.
+    pub(crate) fn take_in_turn(&self, need: u32) -> Option<State> {
         let mut state = self.load();
         loop {
             let closed = State(state.0 & !WINDOW);
@@ -170,9 +160,12 @@ mod tests {
         assert_eq!(word.try_take(1), None);
         word.open_window();
         assert!(word.try_take(1).is_some());
-        assert!(!word.give(1).needs_attention());
-        assert!(word.take_offered(1).is_some()); // and closes it
-        assert!(word.give(1).needs_attention());
+        word.give(1);
+        assert!(word.take_in_turn(1).is_some()); // and closes it
+        word.give(1);
+        assert_eq!(word.try_take(1), None);
+        word.open_window();
+        assert_eq!(word.take_in_turn(2), None); // and closes it, too
         assert_eq!(word.try_take(1), None);
         word.clear_queued();
         assert!(word.try_take(1).is_some());

@@ -42,10 +42,10 @@ impl Watched {
     }
 }
 
-/// Tries all orders with up to three preemptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
+/// Tries all orders with up to two preemptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
 pub(crate) fn model(body: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(3));
+    builder.preemption_bound = builder.preemption_bound.or(Some(2));
     builder.check(body);
 }
 
