@@ -105,7 +105,7 @@ impl<T: ?Sized> Mutex<T> {
     ///
     /// To drop the future gives up the place in the queue.
     pub async fn lock(&self, ctx: &Context) -> Result<MutexGuard<'_, T>, Rejected> {
-        let stamp = self.raw.acquire(1, Turn::Weighted, Asker::Request(ctx)).await?;
+        let stamp = self.raw.acquire(1, Turn::Exclusive, Asker::Request(ctx)).await?;
         Ok(Guard::new(self, stamp))
     }
 
@@ -116,14 +116,14 @@ impl<T: ?Sized> Mutex<T> {
 
     /// Locks it for `asker`, who cannot turn back.
     pub(crate) async fn lock_as(&self, asker: Asker<'_>) -> MutexGuard<'_, T> {
-        let stamp = unrefused(self.raw.acquire(1, Turn::Weighted, asker).await);
+        let stamp = unrefused(self.raw.acquire(1, Turn::Exclusive, asker).await);
         Guard::new(self, stamp)
     }
 
     /// Locks it for `asker`, who cannot turn back and may sleep.
     #[inline]
     pub(crate) fn blocking_lock_as(&self, asker: Asker<'_>) -> MutexGuard<'_, T> {
-        let stamp = unrefused(self.raw.blocking_acquire(1, Turn::Weighted, asker));
+        let stamp = unrefused(self.raw.blocking_acquire(1, Turn::Exclusive, asker));
         Guard::new(self, stamp)
     }
 
@@ -136,13 +136,13 @@ impl<T: ?Sized> Mutex<T> {
         self: Arc<Self>,
         ctx: &Context,
     ) -> Result<OwnedMutexGuard<T>, Rejected> {
-        let stamp = self.raw.acquire(1, Turn::Weighted, Asker::Request(ctx)).await?;
+        let stamp = self.raw.acquire(1, Turn::Exclusive, Asker::Request(ctx)).await?;
         Ok(Guard::new(self, stamp))
     }
 
     /// [`lock_plain`](Self::lock_plain) with a guard that owns its mutex.
     pub async fn lock_owned_plain(self: Arc<Self>) -> OwnedMutexGuard<T> {
-        let stamp = unrefused(self.raw.acquire(1, Turn::Weighted, Asker::Nobody).await);
+        let stamp = unrefused(self.raw.acquire(1, Turn::Exclusive, Asker::Nobody).await);
         Guard::new(self, stamp)
     }
 
@@ -152,7 +152,7 @@ impl<T: ?Sized> Mutex<T> {
     ///
     /// As [`lock`](Self::lock).
     pub fn blocking_lock(&self, ctx: &Context) -> Result<MutexGuard<'_, T>, Rejected> {
-        let stamp = self.raw.blocking_acquire(1, Turn::Weighted, Asker::Request(ctx))?;
+        let stamp = self.raw.blocking_acquire(1, Turn::Exclusive, Asker::Request(ctx))?;
         Ok(Guard::new(self, stamp))
     }
 
@@ -165,12 +165,12 @@ impl<T: ?Sized> Mutex<T> {
     /// Locks it if that needs no wait.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        Some(Guard::new(self, self.raw.try_acquire(1)?))
+        Some(Guard::new(self, self.raw.try_acquire(1, Turn::Exclusive)?))
     }
 
     /// [`try_lock`](Self::try_lock) with a guard that owns its mutex.
     pub fn try_lock_owned(self: Arc<Self>) -> Option<OwnedMutexGuard<T>> {
-        let stamp = self.raw.try_acquire(1)?;
+        let stamp = self.raw.try_acquire(1, Turn::Exclusive)?;
         Some(Guard::new(self, stamp))
     }
 

@@ -6,13 +6,13 @@ pub(crate) use loom::{
     cell::UnsafeCell,
     sync::{
         Mutex, MutexGuard,
-        atomic::{AtomicU8, AtomicU64, Ordering},
+        atomic::{AtomicU8, AtomicU32, Ordering},
     },
 };
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
     Mutex, MutexGuard,
-    atomic::{AtomicU8, AtomicU64, Ordering},
+    atomic::{AtomicU8, AtomicU32, Ordering},
 };
 
 #[cfg(not(loom))]

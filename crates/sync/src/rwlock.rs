@@ -168,7 +168,7 @@ impl<T: ?Sized> RwLock<T> {
     /// Locks it to read if that needs no wait.
     #[inline]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
-        Some(ReadGuard::new(self, self.raw.try_acquire(1)?))
+        Some(ReadGuard::new(self, self.raw.try_acquire(1, Turn::Shared)?))
     }
 
     /// Locks it to write, on behalf of a request, which is charged for the wait.
@@ -225,7 +225,7 @@ impl<T: ?Sized> RwLock<T> {
     /// Locks it to write if that needs no wait.
     #[inline]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
-        Some(WriteGuard::new(self, self.raw.try_acquire(ALL)?))
+        Some(WriteGuard::new(self, self.raw.try_acquire(ALL, Turn::Exclusive)?))
     }
 
     /// The value; no lock is needed for what nobody else can reach.

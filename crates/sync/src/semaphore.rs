@@ -216,13 +216,13 @@ impl Semaphore {
     /// Takes that many permits if that needs no wait.
     #[inline]
     pub fn try_acquire_many(&self, permits: u32) -> Option<SemaphorePermit<'_>> {
-        let stamp = self.raw.try_acquire(permits)?;
+        let stamp = self.raw.try_acquire(permits, Turn::Weighted)?;
         Some(Permit { semaphore: self, permits, stamp })
     }
 
     /// [`try_acquire`](Self::try_acquire) with a permit that owns its semaphore.
     pub fn try_acquire_owned(self: Arc<Self>) -> Option<OwnedSemaphorePermit> {
-        let stamp = self.raw.try_acquire(1)?;
+        let stamp = self.raw.try_acquire(1, Turn::Weighted)?;
         Some(Permit { semaphore: self, permits: 1, stamp })
     }
 

@@ -28,7 +28,7 @@ pub(crate) enum Progress {
 pub(crate) enum Turn {
     /// As large as the part of all permits that it needs.
     Weighted,
-    /// All of it, whatever else is free: a writer.
+    /// All of it: a writer, and whoever locks a mutex.
     Exclusive,
     /// All of it, together with its neighbours in the queue that share, too: readers.
     Shared,

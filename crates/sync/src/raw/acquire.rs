@@ -30,15 +30,13 @@ impl<'a> Acquire<'a> {
         Self { raw, need, turn, asker, waiter: Waiter::new() }
     }
 
-    /// Asks for the first time: takes what is free, or is refused, or queues up.
+    /// Asks, after it has tried in vain: is refused, or queues up.
     fn begin(self: Pin<&Self>, cx: &task::Context<'_>) -> Poll<Result<Acquired, Rejected>> {
-        if let Some(stamp) = self.raw.try_acquire(self.need) {
-            return Poll::Ready(Ok(Acquired { stamp, wait: None }));
-        }
         let (site, now) = (self.raw.site(), clock::now());
         let mut queue = site.lock();
-        if self.raw.word.try_take(self.need).is_some() {
-            return Poll::Ready(Ok(Acquired { stamp: Stamp::at(now), wait: None }));
+        // It may have become free meanwhile.
+        if let Some(stamp) = self.raw.try_again(self.need) {
+            return Poll::Ready(Ok(Acquired { stamp, wait: None }));
         }
         let predicted = self.raw.predict(site, &queue, now, self.need, self.turn);
         if let Asker::Request(ctx) = self.asker
@@ -50,7 +48,7 @@ impl<'a> Acquire<'a> {
 
         // From here on whoever releases looks after the queue; what was released before is there.
         self.raw.word.set_queued();
-        if queue.is_empty() && self.raw.word.take_in_turn(self.need).is_some() {
+        if queue.is_empty() && self.raw.take_in_turn(site, self.need) {
             self.raw.word.clear_queued();
             return Poll::Ready(Ok(Acquired { stamp: Stamp::at(now), wait: None }));
         }
@@ -79,7 +77,7 @@ impl<'a> Acquire<'a> {
         let offer = unsafe { self.waiter.with(|entry| entry.offer) };
         if offer == Offer::Made {
             let now = clock::now();
-            if self.raw.word.take_in_turn(self.need).is_some() {
+            if self.raw.take_in_turn(site, self.need) {
                 return Poll::Ready(Ok(self.accept(site, queue, now)));
             }
             // SAFETY: as above.
@@ -100,9 +98,8 @@ impl<'a> Acquire<'a> {
             self.raw.word.clear_queued();
         }
         drop(queue);
-        let taken = self.raw.word.load();
-        site.publish(taken.acquisitions());
-        if taken.is_queued() && taken.available() > 0 {
+        let left = self.raw.word.load();
+        if left.is_queued() && left.available() > 0 {
             self.raw.hand_on(site, now); // permits were added meanwhile
         }
         self.take_over()

@@ -13,7 +13,7 @@ mod acquire;
 mod word;
 
 use std::hint;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ use word::{State, Word};
 
 /// One of this many acquisitions without contention is timed, so that the mean hold stays up to
 /// date at the cost of a clock's two readings in 64. A power of two.
-const SAMPLE_EVERY: u32 = 64;
+const SAMPLE_EVERY: u64 = 64;
 
 /// A thread looks this many times for the lock to come free before it queues up. A hold that ends
 /// within a microsecond or two costs less than to be put to sleep.
@@ -76,6 +76,9 @@ pub(crate) struct RawSemaphore {
     word: Word,
     /// Permits in all, free or held.
     capacity: AtomicU32,
+    /// How often permits were acquired. Those who acquire count, one after the other where one
+    /// excludes others; of several who share it and come in the same instant, one may be lost.
+    acquisitions: AtomicU64,
     settings: Settings,
     site: OnceLock<Arc<Site>>,
 }
@@ -88,6 +91,7 @@ impl RawSemaphore {
             Self {
                 word: Word::new(permits),
                 capacity: AtomicU32::new(permits),
+                acquisitions: AtomicU64::new(0),
                 settings: Settings::new(kind),
                 #[cfg(not(loom))]
                 site: OnceLock::new(),
@@ -104,10 +108,25 @@ impl RawSemaphore {
 
     /// Takes `need` permits, if that needs no wait.
     #[inline]
-    pub(crate) fn try_acquire(&self, need: u32) -> Option<Stamp> {
-        let taken = self.word.try_take(need)?;
-        if taken.acquisitions().is_multiple_of(SAMPLE_EVERY) {
-            return Some(self.sample(taken));
+    pub(crate) fn try_acquire(&self, need: u32, turn: Turn) -> Option<Stamp> {
+        // Who needs all there is can only get it if all is free: to look first is a waste.
+        let guess = if turn == Turn::Exclusive { State::free(need) } else { self.word.load() };
+        self.take(need, guess)
+    }
+
+    /// The same for one who has tried already.
+    #[inline]
+    fn try_again(&self, need: u32) -> Option<Stamp> {
+        self.take(need, self.word.load())
+    }
+
+    #[inline]
+    fn take(&self, need: u32, guess: State) -> Option<Stamp> {
+        if !self.word.try_take(need, guess) {
+            return None;
+        }
+        if self.count().is_multiple_of(SAMPLE_EVERY) {
+            return Some(self.sample());
         }
         Some(Stamp::NONE)
     }
@@ -120,7 +139,7 @@ impl RawSemaphore {
         turn: Turn,
         asker: Asker<'_>,
     ) -> Result<Stamp, Rejected> {
-        if let Some(stamp) = self.try_acquire(need) {
+        if let Some(stamp) = self.try_acquire(need, turn) {
             return Ok(stamp);
         }
         let acquired = self.ask(need, turn, asker).await?;
@@ -136,7 +155,7 @@ impl RawSemaphore {
         turn: Turn,
         asker: Asker<'_>,
     ) -> Result<Stamp, Rejected> {
-        match self.try_acquire(need) {
+        match self.try_acquire(need, turn) {
             Some(stamp) => Ok(stamp),
             None => self.spin_then_sleep(need, turn, asker),
         }
@@ -149,7 +168,7 @@ impl RawSemaphore {
                 break;
             }
             hint::spin_loop();
-            if let Some(stamp) = self.try_acquire(need) {
+            if let Some(stamp) = self.try_again(need) {
                 return Ok(stamp);
             }
         }
@@ -229,10 +248,9 @@ impl RawSemaphore {
 
     /// What was measured until now.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        let acquisitions = self.word.load().acquisitions();
+        let acquisitions = self.acquisitions.load(Relaxed);
         let Some(site) = self.site.get() else {
             let Settings { kind, stage, name, .. } = self.settings;
-            let acquisitions = u64::from(acquisitions);
             return Snapshot { acquisitions, ..Snapshot::new(kind, stage, name) };
         };
         site.publish(acquisitions);
@@ -243,11 +261,20 @@ impl RawSemaphore {
         self.site.get_or_init(|| Site::new(&self.settings))
     }
 
+    /// Counts an acquisition that has just happened, and returns the number of all.
+    #[inline]
+    fn count(&self) -> u64 {
+        // Not one step, which would cost as much as to acquire.
+        let count = self.acquisitions.load(Relaxed) + 1;
+        self.acquisitions.store(count, Relaxed);
+        count
+    }
+
     /// Times one of many acquisitions, once the lock is known to be contended at times.
     #[cold]
-    fn sample(&self, taken: State) -> Stamp {
+    fn sample(&self) -> Stamp {
         let Some(site) = self.site.get() else { return Stamp::NONE };
-        site.publish(taken.acquisitions());
+        site.publish(self.acquisitions.load(Relaxed));
         Stamp::at(clock::now())
     }
 
@@ -296,8 +323,9 @@ impl RawSemaphore {
                     break;
                 }
                 Offer::None | Offer::Made | Offer::Missed => {
-                    let Some(taken) = self.word.take_in_turn(need) else { break };
-                    site.publish(taken.acquisitions());
+                    if !self.take_in_turn(site, need) {
+                        break;
+                    }
                     // SAFETY: as above.
                     wakes.push(unsafe { queue.grant(first, now, self.capacity()) });
                 }
@@ -306,6 +334,15 @@ impl RawSemaphore {
         if queue.is_empty() {
             self.word.clear_queued();
         }
+    }
+
+    /// Takes `need` permits for somebody whose turn it is, if they are free.
+    fn take_in_turn(&self, site: &Site, need: u32) -> bool {
+        let is_taken = self.word.take_in_turn(need);
+        if is_taken {
+            site.publish(self.count());
+        }
+        is_taken
     }
 
     /// How long a request that comes now will wait.
