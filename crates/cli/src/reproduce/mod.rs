@@ -113,17 +113,20 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         return retune(options);
     }
     file::check(&options.html)?;
-    let mut experiments = Vec::new();
+    let mut plans = Vec::new();
     for system in systems::chosen(options.system.as_deref()) {
-        for (name, text) in system.plans {
-            if options.wants(name) {
-                experiments.push(experiment(options, system, name, text)?);
-            }
+        for &(name, text) in system.plans.iter().filter(|(name, _)| options.wants(name)) {
+            plans.push((system, name, read(options, system, name, text)?));
         }
     }
-    if experiments.is_empty() {
+    if plans.is_empty() {
         bail!("--figure: there is no plan of {}; `ls experiments`", options.figure.join(", "));
     }
+    let experiments = plans.into_iter().map(|(system, name, plan)| {
+        let runs = runs(options, &plan, system, name)?;
+        Ok(Experiment { system: system.name, plan, runs })
+    });
+    let experiments = experiments.collect::<Result<Vec<_>>>()?;
     let findings: Vec<Finding> = experiments.iter().flat_map(findings).collect();
     file::write(&options.html, &page::render(&experiments, &findings, &host::describe()))?;
     let mut out = std::io::stdout().lock();
@@ -154,19 +157,23 @@ fn is_figure(name: &str, id: &str) -> bool {
     number == id.trim_start_matches('0')
 }
 
-fn experiment(options: &Options, system: &System, name: &str, text: &str) -> Result<Experiment> {
+fn read(options: &Options, system: &System, name: &str, text: &str) -> Result<Plan> {
     let plan = Plan::read(text, &[], |file| system.file(file))
         .with_context(|| format!("in experiments/{}/{name}.toml", system.name))?;
-    let plan = if options.full { plan.full() } else { plan };
+    Ok(if options.full { plan.full() } else { plan })
+}
+
+/// The runs of a plan: simulated now, or saved before.
+fn runs(options: &Options, plan: &Plan, system: &System, name: &str) -> Result<Vec<Run>> {
     let file = format!("{}-{name}.json", system.name);
     let runs = match &options.from {
         Some(folder) => load(&folder.join(&file))?,
-        None => sim::simulate(&plan, &format!("{} {name}", system.name))?,
+        None => sim::simulate(plan, &format!("{} {name}", system.name))?,
     };
     if let Some(folder) = &options.save {
         save(folder, &file, &runs)?;
     }
-    Ok(Experiment { system: system.name, plan, runs })
+    Ok(runs)
 }
 
 fn load(path: &Path) -> Result<Vec<Run>> {

@@ -12,8 +12,8 @@ use seawall_sim::plan::Verdict;
 pub(super) fn render(experiments: &[Experiment], findings: &[Finding], host: &Host) -> String {
     let (held, all) = super::score(findings.iter());
     let lead = format!(
-        "{held} of {all} claims were reproduced, in a simulator that runs the algorithms of Seawall \
-         at the papers' scale. {}",
+        "{held} of {all} claims were reproduced, in a simulator that runs the algorithms of \
+         Seawall at the papers' scale. {}",
         measured_on(host)
     );
     let mut said = Vec::new();

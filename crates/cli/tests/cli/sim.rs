@@ -17,7 +17,9 @@ const PLAN: &str = "
     clients = 20
     class = [
         { name = 'free', share = 3.0, steps = [{ cpu = 'exp:10us' }] },
-        { name = 'held', share = 1.0, steps = [{ cpu = 'exp:5us', wait = 'exp:10us', lock = 'hot' }] },
+        { name = 'held', share = 1.0, steps = [
+            { cpu = 'exp:5us', wait = 'exp:10us', lock = 'hot' },
+        ] },
     ]
     crash = [{ at = '12ms', share = 0.5, away = '1ms' }]
     [[variant]]

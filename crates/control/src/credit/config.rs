@@ -19,9 +19,11 @@ pub struct Config {
     /// many sessions are active.
     pub wake: Wake,
     /// Credits issued beyond the pool, as a part of it, from which on idle sessions are asked by
-    /// explicit messages to give theirs back. Default 0.125. With `inf` they keep them, and the
-    /// next reply to them takes back what is too much: cheaper where messages cost as much as
-    /// requests, but a client that was never told of its credit hears of it late.
+    /// explicit messages to give theirs back. Default 1: so many are out that all idle sessions
+    /// together could send two pools at once. With less, more messages are spent on taking back
+    /// what most sessions would have used. With `inf` they keep them, and the next reply to them
+    /// takes back what is too much: the cheapest while all sessions are active, but sessions that
+    /// went silent then keep from the others what they will not use.
     pub revoke_beyond: f64,
     /// Explicit messages (grants to drained sessions, revocations from idle ones) that each reply
     /// pays for. Default 0.25: a busy server spends at most a quarter as many messages on them
@@ -67,7 +69,7 @@ impl Default for Config {
             window_max: 64,
             demand: Demand::Speculate,
             wake: Wake::Random,
-            revoke_beyond: 0.125,
+            revoke_beyond: 1.0,
             messages_per_reply: 0.25,
             message_burst: 16,
             guest_share: 0.25,

@@ -244,8 +244,9 @@ impl<P: PoolPolicy> Server<P> {
         let idle = self.in_server == 0 && self.window.total() == ClassCounts::default();
         self.window = Window { start: self.measure_from, queue_delay, ..Window::default() };
         if idle {
-            // Nothing else to do, and no reply on which a credit could travel.
-            self.messages = f64::from(self.config.message_burst);
+            // No reply pays, and yet somebody may need a credit before there can be one. A message
+            // for each core; a whole burst could keep the cores busy with nothing but messages.
+            self.messages = self.messages.max(f64::from(self.cores));
         }
     }
 

@@ -7,6 +7,7 @@
 //! [tune]
 //! variant = "dagor"
 //! each = "service"                            # tuned at each of its points
+//! base = "exp:10us"                           # which of them is for all else
 //!
 //! [[sweep]]
 //! key = "admission.dagor.overload_delay"      # sweeps of `admission` are the candidates
@@ -31,6 +32,9 @@ pub struct Tune {
     /// The sweep at whose points the variant is tuned, at each anew. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub each: Option<String>,
+    /// The label at which it is tuned for all that is not tuned by itself. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
 }
 
 /// The best parameters of a variant, at one point.
@@ -38,7 +42,7 @@ pub struct Tune {
 pub struct Best {
     /// Whose they are.
     pub variant: String,
-    /// Label of the point.
+    /// Label of the point; none if it is the base.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// The part of a scenario that they are.
@@ -78,7 +82,7 @@ impl Plan {
             let (first, &goodput) = ranked().rev().max_by(|a, b| a.1.total_cmp(b.1))?;
             Some(Best {
                 variant: tune.variant.clone(),
-                label: label.clone(),
+                label: label.clone().filter(|label| tune.base.as_ref() != Some(label)),
                 scenario: first.scenario.clone(),
                 goodput,
                 worst: goodputs.iter().copied().fold(f64::INFINITY, f64::min),
@@ -128,6 +132,14 @@ impl Tune {
         }
         if let Some(each) = self.each.as_ref().filter(|each| !plan.params().contains(each)) {
             return Err(PlanError::field("tune.each", format!("{each} is no sweep")));
+        }
+        if let Some(base) = &self.base {
+            let each = plan.sweeps.iter().find(|sweep| self.each == Some(sweep.name()));
+            let labels = each.map(Sweep::settings).transpose()?.unwrap_or_default();
+            if !labels.iter().any(|(label, _)| label == base) {
+                let problem = format!("{base} is no label of the sweep that `each` names");
+                return Err(PlanError::field("tune.base", problem));
+            }
         }
         if !plan.sweeps.iter().any(Sweep::has_candidates) {
             let problem = format!("the plan sweeps no key that begins with {CANDIDATES}");
