@@ -77,7 +77,7 @@ impl Async for seawall_sync::Mutex<u64> {
 
 impl Async for ForRequest<seawall_sync::Mutex<u64>> {
     async fn operate(&self, hold: Hold) {
-        hold.work(&mut *self.0.lock(&REQUEST).await.expect("it has the time"));
+        hold.work(&mut self.0.lock(&REQUEST).await.expect("it has the time"));
     }
 }
 
