@@ -40,6 +40,7 @@ test: ## Run all checks, the same as CI.
 	@$(STEP) 'Clippy' cargo clippy --workspace --all-targets --locked -- -D warnings
 	@$(STEP) 'Core without std' scripts/check-no-std
 	@$(STEP) 'Tests' cargo test --workspace --locked
+	@$(STEP) 'Models of the locks' scripts/loom
 	@$(STEP) 'Stock memcached clients' scripts/interop-kv
 	@$(STEP) 'Documentation' env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked
 	@echo

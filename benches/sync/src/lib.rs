@@ -2,14 +2,15 @@
 //! library.
 //!
 //! ```text
-//!   case: who and how many, how long each holds         contestants, in turns
-//!   ┌─────────────────────────────────────────┐        ┌─────────────────────┐
-//!   │ threads or tasks: lock, hold, unlock, … │ ─────► │ each runs for a while│ ─► ns per operation
-//!   └─────────────────────────────────────────┘        └─────────────────────┘
+//!   case: who, how many, how long           contestants, in turns
+//!   ┌──────────────────────────────────┐    ┌───────────────────────┐
+//!   │ threads or tasks: lock, hold, …  │ ─► │ each runs for a while │ ─► ns per operation
+//!   └──────────────────────────────────┘    └───────────────────────┘
 //! ```
 //!
-//! The command `seawall-bench-sync` prints how they compare, round by round; the criterion benchmark
-//! `primitives` keeps the absolute numbers of the uncontended cases, to compare with earlier runs.
+//! The command `seawall-bench-sync` prints how they compare, round by round; the criterion
+//! benchmark `primitives` keeps the absolute numbers of the uncontended cases, to compare with
+//! earlier runs.
 //!
 //! # What it does not do
 //!

@@ -13,7 +13,11 @@ use std::fmt;
 /// use seawall_control::request::{Context, Rejected};
 /// use seawall_sync::{Cleanup, Mutex};
 ///
-/// async fn order(stock: &Cell<u32>, ledger: &Mutex<Vec<u32>>, ctx: &Context) -> Result<(), Rejected> {
+/// async fn order(
+///     stock: &Cell<u32>,
+///     ledger: &Mutex<Vec<u32>>,
+///     ctx: &Context,
+/// ) -> Result<(), Rejected> {
 ///     stock.set(stock.get() - 1);
 ///     let put_back = Cleanup::new(|| stock.set(stock.get() + 1));
 ///     ledger.lock(ctx).await?.push(1); // refused: the item is put back

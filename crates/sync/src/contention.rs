@@ -85,8 +85,8 @@ pub struct Snapshot {
     /// How long all waiters together have waited.
     pub waited: Duration,
     /// By how much a prediction missed the wait, relative to the wait, on average; `None` before
-    /// anybody waited. Over requests that were let in, because nobody knows how long the others
-    /// would have waited.
+    /// anybody waited. Over those that were let in, because nobody knows how long the others would
+    /// have waited, and without those that waited ahead of the others.
     pub prediction_error: Option<f64>,
 }
 

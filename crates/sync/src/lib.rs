@@ -28,7 +28,8 @@
 //!
 //! Methods are called as those of `tokio::sync` and `parking_lot`, and take the request's context.
 //! Those named `…_plain` take none: for work that must not be refused, such as maintenance.
-//! Everybody shares one queue, but requests that must not be dropped wait ahead of the others.
+//! Everybody shares one queue, but requests that must not be dropped wait ahead of the others;
+//! after some of them in a row it is an ordinary one's turn.
 //!
 //! # Example
 //!

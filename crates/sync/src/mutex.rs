@@ -399,6 +399,33 @@ mod tests {
     }
 
     #[test]
+    fn requests_that_may_not_be_dropped_do_not_starve_others() {
+        let mutex = mutex(Estimate::Larger);
+        let holder = mutex.try_lock().unwrap();
+        let (privileged, ctx) = (undroppable(), request(1_000));
+        let mut ordinary = Polled::waiting(mutex.lock(&ctx));
+        let mut stream: Vec<_> =
+            (0..40).map(|_| Polled::waiting(mutex.lock(&privileged))).collect();
+        advance(us(10));
+        drop(holder);
+        let mut ahead = 0;
+        while ordinary.wakes() == 0 {
+            let next = stream.remove(0);
+            assert_eq!(next.wakes(), 1);
+            drop(next.ready().unwrap());
+            ahead += 1;
+        }
+        drop(ordinary.poll().unwrap().unwrap());
+        assert_eq!((ahead, stream[0].wakes()), (16, 1)); // and then it is theirs again
+        stream.into_iter().for_each(|next| drop(next.ready().unwrap()));
+
+        // A prediction is told from the wait of those that are told it.
+        let seen = mutex.snapshot();
+        assert_eq!((seen.waits, seen.waited), (41, us(410)));
+        assert_eq!(seen.prediction_error, Some(1.0)); // nothing was known when the first came
+    }
+
+    #[test]
     fn one_who_was_woken_is_passed_over_once() {
         let mutex = mutex(Estimate::Larger);
         let holder = mutex.try_lock().unwrap();

@@ -183,7 +183,7 @@ proptest! {
             prop_assert!(holders + usize::from(tried.is_some()) <= 1);
         }
 
-        // Whoever is left gets it, if each is polled only when it was woken: in the order of asking.
+        // Whoever is left gets it in the order of asking, if each is polled only once it was woken.
         drop(tried);
         askers.retain(|(_, asker)| asker.got.is_none());
         askers.sort_by_key(|(name, _)| *name);

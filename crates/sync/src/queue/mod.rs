@@ -1,7 +1,8 @@
 //! The queue in front of a lock: who waits, since when, and how much work that is.
 //!
 //! ```text
-//!   privileged   ─► [W]─[W]               requests that must not be dropped wait ahead
+//!   privileged   ─► [W]─[W]               requests that must not be dropped wait ahead, within
+//!                                         bounds
 //!   ordinary     ─► [W]─[R]─[R]─[W]       each lane in the order of arrival
 //!                    └ node in a future or on a stack, linked while it waits
 //! ```
@@ -25,6 +26,11 @@ pub(crate) use site::{Settings, Site};
 pub(crate) use waiter::{Entry, Offer, Progress, Turn, Waiter};
 pub(crate) use wakes::Wakes;
 
+/// So many privileged waiters in a row have their turns while an ordinary one waits, whose turn it
+/// is then. How many privileged requests there are at once is bounded at entry; this bounds how
+/// long a stream of them can pass over one who has been let in.
+const PRIVILEGED_RUN: u32 = 16;
+
 /// What has happened at a queue so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
@@ -36,9 +42,10 @@ pub(crate) struct Counts {
     pub(crate) given_up: u64,
     /// How long all of them waited.
     pub(crate) waited: Duration,
-    /// What was predicted to those that got their turn, and by how much they waited more or less.
-    pub(crate) predicted: Duration,
-    pub(crate) error: Duration,
+    /// How long those waited who got their turn and were not passed ahead of others, and by how
+    /// much that was more or less than predicted.
+    foretold: Duration,
+    error: Duration,
 }
 
 /// All who wait at one place. Whoever has access to it holds its lock.
@@ -46,6 +53,8 @@ pub(crate) struct Counts {
 pub(crate) struct Queue {
     privileged: Lane,
     ordinary: Lane,
+    /// Privileged turns in a row for which somebody ordinary was passed over.
+    privileged_run: u32,
     len: u32,
     /// Permits' worth of time that the waiters need.
     work: u64,
@@ -132,10 +141,14 @@ impl Queue {
         unsafe {
             self.remove(waiter, capacity);
             self.turn_since = now;
+            let passes_over = self.ordinary.first().is_some();
             with(waiter, |entry| {
+                let passes_over = passes_over && entry.privileged;
+                self.privileged_run = if passes_over { self.privileged_run + 1 } else { 0 };
                 entry.granted_at = now;
                 entry.settle(now);
-                self.counts.turn_began(now.since(entry.since), entry.predicted);
+                let foretold = (!entry.privileged).then_some(entry.predicted);
+                self.counts.turn_began(now.since(entry.since), foretold);
                 entry.waker.take()
             })
         }
@@ -143,13 +156,12 @@ impl Queue {
 
     /// Who is next.
     pub(crate) fn first(&self) -> Option<NonNull<Waiter>> {
-        self.privileged.first().or_else(|| self.ordinary.first())
+        self.heads().next()
     }
 
     /// Who is next of those who came until `then`.
     pub(crate) fn first_of(&self, then: Instant) -> Option<NonNull<Waiter>> {
-        let heads = [self.privileged.first(), self.ordinary.first()];
-        heads.into_iter().flatten().find(|waiter| {
+        self.heads().find(|waiter| {
             // SAFETY: this queue's lock is held, and the waiter is linked in it.
             unsafe { with(*waiter, |entry| entry.since <= then) }
         })
@@ -167,8 +179,7 @@ impl Queue {
 
     /// Age of the oldest waiter of either lane; zero when nobody waits.
     pub(crate) fn age(&self, now: Instant) -> Duration {
-        let heads = [self.privileged.first(), self.ordinary.first()];
-        let ages = heads.into_iter().flatten().map(|waiter| {
+        let ages = self.heads().map(|waiter| {
             // SAFETY: this queue's lock is held, and the waiter is linked in it.
             unsafe { with(waiter, |entry| now.since(entry.since)) }
         });
@@ -195,6 +206,15 @@ impl Queue {
     fn ends_shared(&self) -> bool {
         // SAFETY: this queue's lock is held, and the waiter is linked in it.
         self.ordinary.last().is_some_and(|last| unsafe { is_shared(last) })
+    }
+
+    /// The oldest of each lane, who is next first.
+    fn heads(&self) -> impl Iterator<Item = NonNull<Waiter>> {
+        let mut lanes = [&self.privileged, &self.ordinary];
+        if self.privileged_run >= PRIVILEGED_RUN {
+            lanes.reverse();
+        }
+        lanes.into_iter().filter_map(Lane::first)
     }
 
     fn lane(&mut self, privileged: bool) -> &mut Lane {
@@ -225,11 +245,13 @@ impl Queue {
 }
 
 impl Counts {
-    fn turn_began(&mut self, waited: Duration, predicted: Duration) {
+    fn turn_began(&mut self, waited: Duration, predicted: Option<Duration>) {
         self.waits += 1;
         self.waited += waited;
-        self.predicted += predicted;
-        self.error += waited.abs_diff(predicted);
+        if let Some(predicted) = predicted {
+            self.foretold += waited;
+            self.error += waited.abs_diff(predicted);
+        }
     }
 
     /// A waiter gave up after it had waited that long.
@@ -238,11 +260,11 @@ impl Counts {
         self.waited += waited;
     }
 
-    /// By how much predictions missed, relative to the waits, as a mean over all waits; `None`
-    /// before the first.
+    /// By how much predictions missed, relative to the waits, as a mean over all waits that were
+    /// predicted; `None` before the first.
     pub(crate) fn relative_error(&self) -> Option<f64> {
-        let waited = nanos(self.waited);
-        (self.waits > 0 && waited > 0).then(|| nanos(self.error) as f64 / waited as f64)
+        let waited = nanos(self.foretold);
+        (waited > 0).then(|| nanos(self.error) as f64 / waited as f64)
     }
 }
 
