@@ -289,6 +289,7 @@ impl<T> From<T> for Mutex<T> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::time::Duration;
 
     use super::*;
     use crate::clock::manual::advance;
@@ -332,7 +333,7 @@ mod tests {
     #[test]
     fn a_burst_is_refused_by_the_work_ahead() {
         let mutex = mutex(Estimate::QueuedWork);
-        teach(&mutex, 10);
+        teach(&mutex, us(10));
         let _holder = mutex.try_lock().unwrap();
         let contexts: Vec<_> = (0..9).map(|_| request(45)).collect();
         let mut burst: Vec<_> = contexts.iter().map(|ctx| Polled::new(mutex.lock(ctx))).collect();
@@ -345,7 +346,7 @@ mod tests {
     #[test]
     fn a_holder_that_does_not_leave_is_noticed() {
         let mutex = mutex(Estimate::QueuedWork);
-        teach(&mutex, 10);
+        teach(&mutex, us(10));
         let _holder = mutex.try_lock().unwrap();
         let _first = Polled::waiting(mutex.lock_plain());
         advance(us(500));
@@ -354,14 +355,14 @@ mod tests {
     }
 
     /// Lets the mutex see that it is held for that long.
-    fn teach(mutex: &Mutex<u32>, hold_us: u64) {
+    fn teach(mutex: &Mutex<u32>, hold: Duration) {
         let holder = mutex.try_lock().unwrap();
         let mut waiter = Polled::waiting(mutex.lock_plain());
         drop(holder);
         let holder = waiter.poll().unwrap();
-        advance(us(hold_us));
+        advance(hold);
         drop(holder);
-        assert_eq!(mutex.snapshot().hold, us(hold_us));
+        assert_eq!(mutex.snapshot().hold, hold.max(Duration::from_nanos(1)));
     }
 
     #[test]
@@ -443,6 +444,24 @@ mod tests {
         drop(waiter.poll().unwrap().unwrap());
         assert_eq!(ctx.charged(), us(17)); // without the five that its runtime took
         assert!(mutex.try_lock().is_some());
+    }
+
+    #[test]
+    fn one_who_was_woken_and_does_not_come_is_passed_over_for_a_while() {
+        for (hold, passed_over) in [(us(10), 1..=1), (us(0), 1..=16)] {
+            let mutex = mutex(Estimate::Larger);
+            teach(&mutex, hold);
+            let holder = mutex.try_lock().unwrap();
+            let waiter = Polled::waiting(mutex.lock_plain());
+            drop(holder);
+            advance(us(99));
+            drop(mutex.try_lock().unwrap());
+            advance(us(1));
+            let quicker = std::iter::from_fn(|| mutex.try_lock().map(drop)).count();
+            assert!(passed_over.contains(&quicker), "{quicker} were quicker");
+            assert_eq!(waiter.wakes(), 1);
+            drop(waiter.ready());
+        }
     }
 
     #[test]

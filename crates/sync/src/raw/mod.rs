@@ -43,9 +43,17 @@ const SPINS: u32 = if cfg!(any(loom, miri)) { 0 } else { 40 };
 ///
 /// Were it handed over directly, it would lie idle for that long at every turn, and a lock that is
 /// held for a microsecond would serve a tenth or less of what it can. Who finds it taken gets it
-/// next, directly: nobody who waits is passed over for longer than this and one hold. Where others
-/// can be served meanwhile, turns are handed over directly at once.
+/// next, directly: nobody who waits is passed over for longer than this and one hold, or as many
+/// brief ones as take an eighth of it. Where others can be served meanwhile, turns are handed over
+/// directly at once.
 const WINDOW: Duration = Duration::from_micros(100);
+
+/// Where holds are brief, one of this many releases looks at the clock to see whether the window is
+/// over: a look takes as long as such a hold. A power of two.
+const LOOK_EVERY: u64 = 16;
+
+/// Holds are brief if [`LOOK_EVERY`] of them take an eighth of the window at most.
+const BRIEF: Duration = Duration::from_nanos(WINDOW.as_nanos() as u64 / (8 * LOOK_EVERY));
 
 /// Who asks.
 #[derive(Clone, Copy, Debug)]
@@ -289,10 +297,21 @@ impl RawSemaphore {
     /// Looks after the queue, once something was released into `before`.
     #[cold]
     fn attend(&self, before: State, now: Option<Instant>) {
-        let (site, now) = (self.site(), now.unwrap_or_else(clock::now));
+        let site = self.site();
+        if before.is_window_open() && now.is_none() && !self.is_time_to_look(site) {
+            return;
+        }
+        let now = now.unwrap_or_else(clock::now);
         if !before.is_window_open() || now.since(site.window_opened()) >= WINDOW {
             self.hand_on(site, now);
         }
+    }
+
+    /// Whether a release into an open window asks if that is over.
+    fn is_time_to_look(&self, site: &Site) -> bool {
+        let hold = site.hold();
+        let is_brief = !hold.is_zero() && hold <= BRIEF;
+        !is_brief || self.acquisitions.load(Relaxed).is_multiple_of(LOOK_EVERY)
     }
 
     /// Gives the first of the queue its turn, and as many others as there is room for.

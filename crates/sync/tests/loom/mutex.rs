@@ -1,6 +1,8 @@
 use loom::future::block_on;
 use loom::sync::Arc;
 use loom::thread;
+use seawall_control::Instant;
+use seawall_control::request::{Claims, Context};
 use seawall_sync::Mutex;
 
 use crate::{Watched, ask_and_give_up, model};
@@ -65,6 +67,32 @@ fn one_who_is_quicker_leaves_it_to_one_who_was_woken() {
                 guard.increment();
             }
         }
+        waiting.join().unwrap();
+        assert!(mutex.try_lock().expect("nobody holds it").get() >= 1);
+    });
+}
+
+#[test]
+fn one_who_comes_to_stand_ahead_of_one_who_gives_up() {
+    model(|| {
+        let mutex = Arc::new(Mutex::new(Watched::default()));
+        let holder = mutex.try_lock().expect("it is new");
+        let [fickle, privileged] = [mutex.clone(), mutex.clone()];
+        let giving_up = thread::spawn(move || {
+            if let Some(guard) = ask_and_give_up(fickle.lock_plain()) {
+                guard.increment();
+            }
+        });
+        let waiting = thread::spawn(move || {
+            let claims = Claims { droppable: false, ..Claims::default() };
+            let ctx = Context::new(claims, Instant::ORIGIN);
+            block_on(privileged.lock(&ctx)).expect("it is never refused").increment();
+        });
+        drop(holder);
+        if let Some(guard) = mutex.try_lock() {
+            guard.increment();
+        }
+        giving_up.join().unwrap();
         waiting.join().unwrap();
         assert!(mutex.try_lock().expect("nobody holds it").get() >= 1);
     });
