@@ -40,6 +40,7 @@ test: ## Run all checks, the same as CI.
 	@$(STEP) 'Clippy' cargo clippy --workspace --all-targets --locked -- -D warnings
 	@$(STEP) 'Core without std' scripts/check-no-std
 	@$(STEP) 'Tests' cargo test --workspace --locked
+	@$(STEP) 'Models of the locks' scripts/loom
 	@$(STEP) 'Stock memcached clients' scripts/interop-kv
 	@$(STEP) 'Documentation' env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked
 	@echo
@@ -50,7 +51,7 @@ test: ## Run all checks, the same as CI.
 
 .PHONY: test-long
 test-long: FUZZ_SECONDS := 600
-test-long: fuzz ## Run the long tests, and each fuzzer for 10 minutes.
+test-long: fuzz loom miri ## Run the long tests, loom, miri, and each fuzzer for 10 minutes.
 	@$(STEP) 'Long tests' cargo test --release --workspace --locked --tests -- --ignored
 	@echo
 	@echo 'make test-long: all checks passed'
@@ -60,11 +61,22 @@ fuzz: ## Run each fuzzer briefly (FUZZ_SECONDS=20).
 	@$(STEP) 'Tools' scripts/check-tools fuzz
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz
 
+.PHONY: loom
+loom: ## Model-check the locks: all orders in which threads may meet.
+	@$(STEP) 'Tools' scripts/check-tools build
+	@$(STEP) 'Models of the locks' scripts/loom
+
+.PHONY: miri
+miri: ## Look for undefined behaviour in the locks.
+	@$(STEP) 'Tools' scripts/check-tools miri
+	@$(STEP) 'Locks under miri' scripts/miri
+
 .PHONY: bench
 bench: ## Run all benchmarks; criterion's reports are in target/criterion.
 	@$(STEP) 'Tools' scripts/check-tools build
 	@$(STEP) 'Benchmarks' cargo bench --workspace --locked --bench '*'
 	@$(STEP) 'RPC beside echo and tonic' cargo run --release --locked --quiet --package seawall-bench-rpc --bin seawall-bench-rpc
+	@$(STEP) 'Locks beside others' cargo run --release --locked --quiet --package seawall-bench-sync
 
 .PHONY: fmt
 fmt: ## Format all code.

@@ -8,6 +8,7 @@ use seawall_bench_rpc::closed_loop::{Load, Sample};
 use seawall_bench_rpc::contestants::Contestant;
 use seawall_bench_rpc::cores::Cores;
 use seawall_bench_rpc::report::Report;
+use seawall_bench_turns::order;
 
 /// Measures Seawall's RPC beside a bare echo and tonic, in turns, and prints how they compare.
 #[derive(Debug, Parser)]
@@ -66,11 +67,8 @@ async fn compete(arguments: &Arguments, cores: &Cores) -> Result<Report> {
     let mut turns: Vec<Vec<(Contestant, Vec<Sample>)>> = loads.iter().map(|_| nobody()).collect();
     for round in 0..arguments.rounds as usize {
         for (load, turns) in loads.iter().zip(&mut turns) {
-            // Somebody else begins each round, so that coming first or last favours nobody.
-            let first = round % turns.len();
-            for index in 0..turns.len() {
-                let (contestant, samples) =
-                    &mut turns[(first + index) % arguments.contestants.len()];
+            for index in order(round, turns.len()) {
+                let (contestant, samples) = &mut turns[index];
                 let turn = contestant.turn(load, cores, || {}).await;
                 samples.push(turn.with_context(|| format!("{contestant} failed"))?);
             }

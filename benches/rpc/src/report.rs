@@ -4,6 +4,7 @@ use std::fmt;
 
 use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{CellAlignment, Table};
+use seawall_bench_turns::Spread;
 use serde::Serialize;
 
 use crate::closed_loop::Sample;
@@ -50,17 +51,6 @@ pub struct Row {
     pub relative_to_tonic: Option<Spread>,
 }
 
-/// Median, least and most of some rounds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Spread {
-    /// The middle one; of an even number of values the mean of the two in the middle.
-    pub median: f64,
-    /// The least.
-    pub min: f64,
-    /// The most.
-    pub max: f64,
-}
-
 impl Report {
     /// A report without rows.
     pub fn new(cores_divided: bool, seconds: f64) -> Self {
@@ -79,10 +69,9 @@ impl Report {
         for (contestant, rounds) in turns {
             let of = |value: fn(&Sample) -> f64| Spread::of(rounds.iter().map(value));
             let own = speeds(rounds);
-            let [relative_to_echo, relative_to_tonic] = references.each_ref().map(|reference| {
-                let reference = reference.as_ref()?;
-                Some(Spread::of(own.iter().zip(reference).map(|(own, other)| own / other)))
-            });
+            let [relative_to_echo, relative_to_tonic] = references
+                .each_ref()
+                .map(|reference| Some(Spread::of_ratios(&own, reference.as_ref()?)));
             self.rows.push(Row {
                 payload,
                 depth,
@@ -97,24 +86,6 @@ impl Report {
                 rounds: rounds.clone(),
             });
         }
-    }
-}
-
-impl Spread {
-    /// Of no values, all zero.
-    pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
-        let mut sorted: Vec<f64> = values.into_iter().collect();
-        sorted.sort_unstable_by(f64::total_cmp);
-        let (Some(min), Some(max)) = (sorted.first(), sorted.last()) else {
-            return Self { median: 0.0, min: 0.0, max: 0.0 };
-        };
-        let middle = [(sorted.len() - 1) / 2, sorted.len() / 2].map(|at| sorted[at]);
-        Self { median: middle.iter().sum::<f64>() / 2.0, min: *min, max: *max }
-    }
-
-    fn with_range(&self, digits: usize) -> String {
-        let Self { median, min, max } = self;
-        format!("{median:.digits$} ({min:.digits$}–{max:.digits$})")
     }
 }
 
@@ -136,13 +107,13 @@ impl fmt::Display for Report {
             "failed",
         ]);
         for row in &self.rows {
-            let ratio = |ratio: &Option<Spread>| ratio.map_or("-".into(), |to| to.with_range(2));
+            let ratio = |ratio: &Option<Spread>| ratio.map_or("-".into(), |to| to.to_string());
             let failures: u64 = row.rounds.iter().map(|sample| sample.failures).sum();
             table.add_row([
                 row.payload.to_string(),
                 row.depth.to_string(),
                 row.contestant.to_string(),
-                row.kilo_calls_per_second.with_range(1),
+                format!("{:.1}", row.kilo_calls_per_second),
                 format!("{:.1}", row.p50_us.median),
                 format!("{:.1}", row.p99_us.median),
                 format!("{:.2}", row.server_cpu_us.median),
@@ -189,11 +160,5 @@ mod tests {
         let half = Spread { median: 0.5, min: 0.5, max: 0.6 };
         assert_eq!((row.relative_to_echo, row.relative_to_tonic), (Some(half), None));
         assert_eq!(row.kilo_calls_per_second.median, 100.0);
-    }
-
-    #[test]
-    fn an_even_number_of_rounds_has_a_median_too() {
-        let spread = Spread::of([4.0, 1.0, 3.0, 2.0]);
-        assert_eq!(spread, Spread { median: 2.5, min: 1.0, max: 4.0 });
     }
 }

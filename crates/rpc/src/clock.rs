@@ -1,15 +1,24 @@
 //! The process's clocks: the only place of the live system that reads time.
 
 use std::sync::LazyLock;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use nix::time::{ClockId, clock_gettime};
 use seawall_control::Instant;
 
-static ORIGIN: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
+/// One moment as two clocks tell it: ours, and the standard library's, whose origin is hidden. Ours
+/// is read first, so that what is converted comes late rather than early.
+static MOMENT: LazyLock<(Instant, std::time::Instant)> =
+    LazyLock::new(|| (now(), std::time::Instant::now()));
 
-/// Now, on the monotonic clock. Its origin is the first call in this process.
+/// Now, on the monotonic clock of the kernel, whose origin is the machine's start.
+///
+/// The origin is the kernel's and not this crate's, so that all who read this clock agree on it
+/// without knowing each other: `seawall-sync` reads it, too, and its locks understand the deadlines
+/// of contexts that were made here.
 pub fn now() -> Instant {
-    Instant::from_nanos(u64::try_from(ORIGIN.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("the monotonic clock always runs");
+    Instant::from_nanos(u64::try_from(Duration::from(time).as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// Now, on the realtime clock, in nanoseconds since 1970: the form in which times travel.
@@ -20,7 +29,22 @@ pub fn realtime_ns() -> u64 {
 
 /// The same point in time as tokio counts it, for its timers.
 pub(crate) fn to_tokio(at: Instant) -> tokio::time::Instant {
-    let since_origin = std::time::Duration::from_nanos(at.as_nanos());
-    let far = std::time::Duration::from_secs(86_400 * 365);
-    tokio::time::Instant::from_std(*ORIGIN + since_origin.min(ORIGIN.elapsed() + far))
+    let (own, std) = *MOMENT;
+    let far = Duration::from_secs(86_400 * 365);
+    tokio::time::Instant::from_std(std + at.since(own).min(std.elapsed() + far))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokio_is_told_the_same_point_in_time() {
+        LazyLock::force(&MOMENT); // what is earlier is told as that
+        let (at, wait) = (now(), Duration::from_secs(7));
+        assert_eq!(to_tokio(at + wait).duration_since(to_tokio(at)), wait);
+        let earlier = std::time::Instant::now();
+        assert!(to_tokio(now()).into_std() >= earlier);
+        to_tokio(Instant::NEVER); // does not overflow
+    }
 }
