@@ -105,6 +105,8 @@ metrics! {
         "Credits issued: the sum of all sessions' windows, used and unused";
     CREDIT_MESSAGES = "seawall_credit_messages_total", Counter, Count, [],
         "Messages that carried a window and no reply";
+    CREDIT_ROUND_TRIP = "seawall_credit_round_trip_seconds", Gauge, Seconds, [],
+        "Time from telling a client of a credit to the answer of the request that used it";
     ADMISSION_LIMIT = "seawall_admission_limit", Gauge, Count, [],
         "Requests that a local limit lets in at once";
     ADMISSION_LEVEL = "seawall_admission_level", Gauge, Count, [],

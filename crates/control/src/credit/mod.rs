@@ -19,14 +19,17 @@
 //! travel as absolute numbers with a sequence number, so that a lost or late one heals itself.
 
 mod config;
+mod growth;
 mod policy;
 mod roster;
+mod round_trip;
 mod server;
 mod session;
 mod shares;
 mod window_log;
 
 pub use config::{Config, Demand, Wake};
+pub(crate) use growth::Growth;
 pub use policy::{ClassCounts, Next, PoolPolicy, Window};
 pub use server::{Audit, Server};
 pub(crate) use window_log::is_before;

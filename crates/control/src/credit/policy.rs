@@ -13,6 +13,11 @@ pub trait PoolPolicy: fmt::Debug + Send {
     /// A measuring window ended: choose the pool, and say how long to settle and to measure next.
     fn on_window(&mut self, now: Instant, window: &Window) -> Next;
 
+    /// A session takes part from now on, the newest of `sessions`: the pool that goes with it.
+    fn on_session(&mut self, pool: u32, _sessions: u32) -> u32 {
+        pool
+    }
+
     /// Something was measured.
     fn on_signal(&mut self, _now: Instant, _signal: Signal) {}
 
@@ -56,6 +61,13 @@ pub struct ClassCounts {
     pub queue_delay_max: Duration,
 }
 
+impl ClassCounts {
+    /// Arrivals that were not refused at entry.
+    pub const fn admitted(&self) -> u32 {
+        self.arrivals.saturating_sub(self.refused_at_entry)
+    }
+}
+
 /// What the mechanism measured between two decisions.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -74,6 +86,14 @@ pub struct Window {
     pub queue_delay: Duration,
     /// The largest queueing delay that was reported in this window.
     pub queue_delay_max: Duration,
+    /// Requests answered with a result in this window, whenever they arrived.
+    pub served: u32,
+    /// Requests that a stage refused in this window after they were admitted, whenever they
+    /// arrived.
+    pub refused: u32,
+    /// From telling a client of a credit until the answer to the request that used it: the mean of
+    /// what was measured in this window, or before if there was nothing to measure (Protego §3.1).
+    pub round_trip: Duration,
     /// Counts by class. A completion counts here only if its arrival did.
     pub classes: [ClassCounts; Class::COUNT],
     /// Arrivals by band of priority.

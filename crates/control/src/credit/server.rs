@@ -6,6 +6,7 @@ use core::time::Duration;
 use super::config::{Config, Demand, Wake};
 use super::policy::{ClassCounts, Next, PoolPolicy, Window};
 use super::roster::{List, Rosters};
+use super::round_trip::RoundTrip;
 use super::session::{Session, Sessions};
 use super::shares::Shares;
 use crate::controller::{
@@ -47,6 +48,9 @@ pub struct Server<P> {
     window: Window,
     measure_from: Instant,
     measure_to: Instant,
+    /// Nothing happened in the last window, and the policy left the pool as it was.
+    resting: bool,
+    round_trip: RoundTrip,
     /// Explicit messages that may be sent now; replies earn more of them.
     messages: f64,
 }
@@ -89,6 +93,8 @@ impl<P: PoolPolicy> Server<P> {
             window: Window { start: measure_from, ..Window::default() },
             measure_from,
             measure_to: measure_from + first.measure,
+            resting: false,
+            round_trip: RoundTrip::new(init),
             messages: f64::from(config.message_burst),
             config,
         }
@@ -141,6 +147,16 @@ impl<P: PoolPolicy> Server<P> {
             (self.pool, self.shrinking) = (self.first_pool, false);
         } else {
             self.pool = self.clamp(self.pool); // the bound has come down with the session
+        }
+    }
+
+    /// From its first word on a session takes part in the distribution.
+    fn register(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get(id) else { return };
+        if !core::mem::replace(&mut session.registered, true) {
+            self.registered += 1;
+            let pool = self.policy.on_session(self.pool, self.registered);
+            self.pool = self.clamp(pool);
         }
     }
 
@@ -216,14 +232,19 @@ impl<P: PoolPolicy> Server<P> {
     }
 
     /// Computes the session's window and what to tell its client.
-    fn grant(&mut self, id: SessionId, woken: bool) -> Feedback {
+    fn grant(&mut self, now: Instant, id: SessionId, woken: bool) -> Feedback {
         let window = self.fair_window(id, woken);
         self.book(id, window);
         self.leave_list(id);
         self.enter_list(id);
         let Some(session) = self.sessions.get(id) else { return Feedback::None };
         session.refused_in_batch = false;
-        Feedback::Window { size: window, seq: session.log.tell(window) }
+        let seq = if window > session.pending {
+            session.log.tell_and_time(now, window)
+        } else {
+            session.log.tell(window)
+        };
+        Feedback::Window { size: window, seq }
     }
 
     /// Asks the policy when a measuring window has ended.
@@ -235,18 +256,35 @@ impl<P: PoolPolicy> Server<P> {
         self.window.sessions = self.registered;
         self.window.issued = self.issued;
         self.window.pool = self.pool;
+        self.round_trip.update();
+        self.window.round_trip = self.round_trip.value();
         let next = self.policy.on_window(now, &self.window);
         self.shrinking = next.pool < self.pool;
-        self.pool = self.clamp(next.pool);
+        let pool = self.clamp(next.pool);
+        let unchanged = core::mem::replace(&mut self.pool, pool) == pool;
         self.measure_from = now + next.settle;
         self.measure_to = self.measure_from + next.measure;
         let queue_delay = self.window.queue_delay;
         let idle = self.in_server == 0 && self.window.total() == ClassCounts::default();
         self.window = Window { start: self.measure_from, queue_delay, ..Window::default() };
+        self.resting = idle && unchanged;
         if idle {
             // No reply pays, and yet somebody may need a credit before there can be one. A message
             // for each core; a whole burst could keep the cores busy with nothing but messages.
             self.messages = self.messages.max(f64::from(self.cores));
+        }
+    }
+
+    /// Counts an answer in the window in which it is given.
+    fn count_answer(&mut self, now: Instant, completion: &Completion) {
+        let counts = u32::from(now >= self.measure_from);
+        match completion.outcome {
+            Outcome::Done => {
+                self.window.served += counts;
+                self.round_trip.on_served(now.since(completion.arrived));
+            }
+            Outcome::Refused(Stage::ADMISSION) | Outcome::Cancelled => {}
+            Outcome::Refused(_) => self.window.refused += counts,
         }
     }
 
@@ -362,10 +400,7 @@ impl<P: PoolPolicy> ServerController for Server<P> {
                 let Some(session) = self.sessions.get(id) else { return };
                 session.demand = demand;
                 session.log.acknowledge(window_ack);
-                if !session.registered {
-                    session.registered = true;
-                    self.registered += 1;
-                }
+                self.register(id);
                 self.leave_list(id);
                 self.enter_list(id);
             }
@@ -376,14 +411,14 @@ impl<P: PoolPolicy> ServerController for Server<P> {
     fn on_arrival(&mut self, now: Instant, arrival: &Arrival) -> Verdict {
         self.observe_delay(arrival.queue_delay);
         self.leave_list(arrival.session);
+        self.register(arrival.session);
         let Some(session) = self.sessions.get(arrival.session) else { return Verdict::Admit };
         session.log.acknowledge(arrival.window_ack);
+        if let Some(turnaround) = session.log.on_use(now, arrival.window_ack) {
+            self.round_trip.on_use(turnaround);
+        }
         let allowed = session.allowed();
         session.called = true;
-        if !session.registered {
-            session.registered = true;
-            self.registered += 1;
-        }
         session.pending += 1;
         self.in_server += 1;
         session.demand = arrival.demand;
@@ -438,6 +473,7 @@ impl<P: PoolPolicy> ServerController for Server<P> {
             self.book(completion.session, pending);
         }
         self.earn_messages();
+        self.count_answer(now, completion);
         if completion.arrived >= self.measure_from {
             let counts = &mut self.window.classes[completion.class.row()];
             match completion.outcome {
@@ -468,23 +504,23 @@ impl<P: PoolPolicy> ServerController for Server<P> {
     /// move.
     fn poll_timeout(&self) -> Option<Instant> {
         let full = self.pool == self.pool_max().max(self.cores);
-        let settled = full && self.drained() == 0 && self.issued <= self.pool;
+        let settled = (full || self.resting) && self.drained() == 0 && self.issued <= self.pool;
         (self.registered > 0 && !settled).then_some(self.measure_to)
     }
 
-    fn feedback(&mut self, _now: Instant, id: SessionId) -> Feedback {
+    fn feedback(&mut self, now: Instant, id: SessionId) -> Feedback {
         match self.sessions.get(id) {
-            Some(session) if !session.guest => self.grant(id, false),
+            Some(session) if !session.guest => self.grant(now, id, false),
             _ => Feedback::None,
         }
     }
 
-    fn poll_push(&mut self, _now: Instant) -> Option<(SessionId, Feedback)> {
+    fn poll_push(&mut self, now: Instant) -> Option<(SessionId, Feedback)> {
         if let Some(id) = self.next_to_revoke() {
             return Some((id, self.revoke(id)));
         }
         let id = self.next_to_wake()?;
-        Some((id, self.grant(id, true)))
+        Some((id, self.grant(now, id, true)))
     }
 
     fn check(&self) -> Result<(), &'static str> {
@@ -499,7 +535,8 @@ impl<P: PoolPolicy> ServerController for Server<P> {
             .with("sessions_registered", f64::from(self.registered))
             .with("sessions_drained", self.drained() as f64)
             .with("privileged_in_flight", f64::from(self.privileged))
-            .with("queueing_delay_seconds", self.window.queue_delay.as_secs_f64());
+            .with("queueing_delay_seconds", self.window.queue_delay.as_secs_f64())
+            .with("credit_round_trip_seconds", self.round_trip.value().as_secs_f64());
         self.policy.metrics(metrics)
     }
 }

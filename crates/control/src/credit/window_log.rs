@@ -1,6 +1,9 @@
 //! The windows that a client may still believe in.
 
 use alloc::collections::VecDeque;
+use core::time::Duration;
+
+use crate::time::Instant;
 
 /// Windows told to one client and not yet known to be superseded.
 ///
@@ -14,26 +17,50 @@ pub(super) struct WindowLog {
     /// that is no larger than a newer one can never be the largest. So there are at most as many
     /// entries as different sizes.
     windows: VecDeque<(u32, u32)>,
+    /// The window whose first use is timed, and when the client was told.
+    timed: Option<(u32, Instant)>,
 }
 
 impl Default for WindowLog {
     fn default() -> Self {
-        Self { newest: 0, windows: VecDeque::from([(0, 0)]) }
+        Self { newest: 0, windows: VecDeque::from([(0, 0)]), timed: None }
     }
 }
 
 impl WindowLog {
     /// Notes that the client is told `size`, and gives the sequence number that goes with it.
     pub(super) fn tell(&mut self, size: u32) -> u32 {
-        if size == self.told() {
-            return self.newest;
-        }
+        if size == self.told() { self.newest } else { self.number(size) }
+    }
+
+    fn number(&mut self, size: u32) -> u32 {
         self.newest = self.newest.wrapping_add(1);
         while self.windows.back().is_some_and(|(_, older)| *older <= size) {
             self.windows.pop_back();
         }
         self.windows.push_back((self.newest, size));
         self.newest
+    }
+
+    /// The same for a window whose client waits for it. If it is a new one, its first use is timed,
+    /// one at a time: requests sent before the client knew it acknowledge an older one.
+    pub(super) fn tell_and_time(&mut self, now: Instant, size: u32) -> u32 {
+        if self.timed.is_some() {
+            return self.tell(size);
+        }
+        let seq = self.number(size);
+        self.timed = Some((seq, now));
+        seq
+    }
+
+    /// A request arrived that acknowledges window `seq`: how long ago its client was told, if it is
+    /// the first use of the window that is timed.
+    pub(super) fn on_use(&mut self, now: Instant, seq: u32) -> Option<Duration> {
+        if is_before(self.newest, seq) {
+            return None;
+        }
+        let (_, told) = self.timed.take_if(|(timed, _)| !is_before(seq, *timed))?;
+        Some(now.since(told))
     }
 
     /// The client had applied window `seq` when it sent: all older ones are superseded. A number
@@ -106,9 +133,23 @@ mod tests {
     }
 
     #[test]
+    fn the_first_use_of_a_new_window_is_timed() {
+        let mut log = WindowLog::default();
+        let at = Instant::from_micros;
+        let us = Duration::from_micros;
+        let one = log.tell_and_time(at(5), 1);
+        assert_eq!(log.tell_and_time(at(6), 1), one); // as old as it is
+        let two = log.tell_and_time(at(7), 2); // one at a time
+        assert_eq!((log.on_use(at(20), 0), log.on_use(at(20), 77)), (None, None));
+        assert_eq!((log.on_use(at(25), two), log.on_use(at(26), two)), (Some(us(20)), None));
+        log.tell_and_time(at(30), 2); // it may have been used before
+        assert_eq!(log.on_use(at(40), two), None);
+    }
+
+    #[test]
     fn sequence_numbers_wrap() {
-        let mut log =
-            WindowLog { newest: u32::MAX - 1, windows: VecDeque::from([(u32::MAX - 1, 9)]) };
+        let windows = VecDeque::from([(u32::MAX - 1, 9)]);
+        let mut log = WindowLog { newest: u32::MAX - 1, windows, timed: None };
         log.tell(8);
         let last = log.tell(7);
         assert_eq!((last, log.allowed()), (0, 9));
