@@ -11,10 +11,12 @@ use crate::breakwater::{self, Breakwater};
 use crate::config::ConfigError;
 use crate::controller::Algorithm;
 use crate::open::Open;
+use crate::protego::{self, Protego};
 use crate::{client, codel, credit, dagor, limit, seda, window};
 
 /// Names of all algorithms, in the order in which help texts show them.
-pub const NAMES: [&str; 7] = ["none", "aimd", "codel", "window", "seda", "dagor", "breakwater"];
+pub const NAMES: [&str; 8] =
+    ["none", "aimd", "codel", "window", "seda", "dagor", "breakwater", "protego"];
 
 /// Which algorithm admits requests, and the parameters of all of them.
 ///
@@ -27,6 +29,8 @@ pub struct Config {
     pub algorithm: String,
     /// Parameters of `breakwater`.
     pub breakwater: breakwater::Config,
+    /// Parameters of `protego`.
+    pub protego: protego::Config,
     /// Parameters of `aimd`.
     pub aimd: limit::AimdConfig,
     /// Parameters of `codel`.
@@ -37,7 +41,7 @@ pub struct Config {
     pub seda: seda::Config,
     /// Parameters of `dagor`.
     pub dagor: dagor::Config,
-    /// The credit mechanism that `breakwater` uses.
+    /// The credit mechanism that `breakwater` and `protego` use.
     pub credit: credit::Config,
     /// How clients hold requests back.
     pub client: client::Config,
@@ -48,6 +52,7 @@ impl Default for Config {
         Self {
             algorithm: "breakwater".into(),
             breakwater: breakwater::Config::default(),
+            protego: protego::Config::default(),
             aimd: limit::AimdConfig::default(),
             codel: codel::Config::default(),
             window: window::Config::default(),
@@ -72,6 +77,7 @@ impl Config {
     /// Names the first field that is out of range, and what is allowed.
     pub fn build(&self) -> Result<Arc<dyn Algorithm>, ConfigError> {
         self.breakwater.validate()?;
+        self.protego.validate()?;
         self.aimd.validate()?;
         self.codel.validate()?;
         self.window.validate()?;
@@ -90,6 +96,9 @@ impl Config {
                 policy: self.breakwater.clone(),
                 credit: self.credit.clone(),
             }),
+            "protego" => {
+                Arc::new(Protego { policy: self.protego.clone(), credit: self.credit.clone() })
+            }
             other => {
                 let problem =
                     format!("\"{other}\" is unknown; allowed is one of {}", NAMES.join(", "));

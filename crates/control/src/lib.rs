@@ -65,6 +65,7 @@ pub mod limit;
 pub mod metrics;
 pub mod open;
 pub mod predict;
+pub mod protego;
 pub mod random;
 pub mod request;
 pub mod seda;

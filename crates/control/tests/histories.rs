@@ -9,10 +9,11 @@ use seawall_control::harness::Parties;
 use seawall_control::harness::model::Op;
 
 /// What differs from the defaults.
-const VARIANTS: [&str; 3] = [
+const VARIANTS: [&str; 4] = [
     "algorithm = 'codel'\ncodel.variant = 'threshold'",
     "algorithm = 'seda'\nseda.server_drop_delay = '200us'",
     "algorithm = 'dagor'\ndagor.variant = 'released'",
+    "algorithm = 'protego'\nprotego.variant = 'released'",
 ];
 
 fn algorithms() -> Vec<Arc<dyn Algorithm>> {

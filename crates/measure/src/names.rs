@@ -107,6 +107,10 @@ metrics! {
         "Messages that carried a window and no reply";
     CREDIT_ROUND_TRIP = "seawall_credit_round_trip_seconds", Gauge, Seconds, [],
         "Time from telling a client of a credit to the answer of the request that used it";
+    ITERATION = "seawall_iteration_seconds", Gauge, Seconds, [],
+        "Time for which Protego counted before it sized the pool";
+    MARGINAL_EFFICIENCY = "seawall_marginal_efficiency", Gauge, Count, [],
+        "Change of throughput over change of load, from one of Protego's iterations to the next";
     ADMISSION_LIMIT = "seawall_admission_limit", Gauge, Count, [],
         "Requests that a local limit lets in at once";
     ADMISSION_LEVEL = "seawall_admission_level", Gauge, Count, [],
