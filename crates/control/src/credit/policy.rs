@@ -61,6 +61,13 @@ pub struct ClassCounts {
     pub queue_delay_max: Duration,
 }
 
+impl ClassCounts {
+    /// Arrivals that were not refused at entry.
+    pub const fn admitted(&self) -> u32 {
+        self.arrivals.saturating_sub(self.refused_at_entry)
+    }
+}
+
 /// What the mechanism measured between two decisions.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -81,7 +88,8 @@ pub struct Window {
     pub queue_delay_max: Duration,
     /// Requests answered with a result in this window, whenever they arrived.
     pub served: u32,
-    /// Requests refused in this window at whatever stage, whenever they arrived.
+    /// Requests that a stage refused in this window after they were admitted, whenever they
+    /// arrived.
     pub refused: u32,
     /// From telling a client of a credit until the answer to the request that used it: the mean of
     /// what was measured in this window, or before if there was nothing to measure (Protego §3.1).

@@ -283,8 +283,8 @@ impl<P: PoolPolicy> Server<P> {
                 self.window.served += counts;
                 self.round_trip.on_served(now.since(completion.arrived));
             }
+            Outcome::Refused(Stage::ADMISSION) | Outcome::Cancelled => {}
             Outcome::Refused(_) => self.window.refused += counts,
-            Outcome::Cancelled => {}
         }
     }
 

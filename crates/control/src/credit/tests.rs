@@ -277,3 +277,76 @@ fn the_pool_comes_down_with_the_sessions_that_could_hold_it() {
     server.on_session(Instant::ORIGIN, id(3), SessionEvent::Closed);
     assert_eq!(server.pool, 3 * 64);
 }
+
+/// Leaves the pool as it is, and keeps what it was shown.
+#[derive(Debug, Default)]
+struct Recorder(Vec<Window>);
+
+/// An iteration of 80 µs after 20 to settle.
+fn next(pool: u32) -> Next {
+    let us = Duration::from_micros;
+    Next { pool, settle: us(20), measure: us(80) }
+}
+
+impl PoolPolicy for Recorder {
+    fn on_window(&mut self, _now: Instant, window: &Window) -> Next {
+        self.0.push(window.clone());
+        next(window.pool)
+    }
+
+    fn on_session(&mut self, pool: u32, sessions: u32) -> u32 {
+        pool + sessions
+    }
+}
+
+/// A server with one session.
+fn recorder() -> Server<Recorder> {
+    let init = Init { cores: CORES, ..Init::new(Instant::ORIGIN, 1) };
+    let mut server = Server::new(Recorder::default(), Config::default(), init, next(CORES));
+    let opened = SessionEvent::Opened(Identity::default());
+    server.on_session(Instant::ORIGIN, id(0), opened);
+    let demand = SessionEvent::Demand { demand: 0, window_ack: 0 };
+    server.on_session(Instant::ORIGIN, id(0), demand);
+    server
+}
+
+#[test]
+fn a_window_counts_what_is_answered_in_it_and_times_credits() {
+    let at = Instant::from_micros;
+    let mut server = recorder();
+    assert_eq!(server.pool, CORES + 1, "the policy may size the pool for a new session");
+    let Feedback::Window { seq, .. } = server.feedback(at(10), id(0)) else { unreachable!() };
+    let arrival = Arrival { window_ack: seq, ..Arrival::new(id(0)) };
+    for arrived in [15, 30, 31] {
+        assert_eq!(server.on_arrival(at(arrived), &arrival), Verdict::Admit);
+    }
+    let answers = [
+        (30, Outcome::Refused(Stage::RUN_QUEUE), 40),
+        (31, Outcome::Refused(Stage::ADMISSION), 41),
+        (15, Outcome::Done, 45),
+    ];
+    for (arrived, outcome, answered) in answers {
+        server.on_completion(at(answered), &Completion::new(id(0), outcome, at(arrived)));
+    }
+    server.handle_timeout(at(100));
+    let [window] = &server.policy.0[..] else { panic!("one window: {:?}", server.policy.0) };
+    let us = Duration::from_micros;
+    assert_eq!((window.start, window.duration), (at(20), us(80)));
+    assert_eq!((window.served, window.refused), (1, 1));
+    let total = window.total();
+    assert_eq!((total.arrivals, total.completions, total.refused_later), (2, 0, 1));
+    assert_eq!(window.round_trip, us(5 + 30));
+}
+
+#[test]
+fn an_idle_pool_that_its_policy_leaves_alone_needs_no_timer() {
+    let at = Instant::from_micros;
+    let mut server = recorder();
+    server.feedback(at(1), id(0));
+    assert_eq!(server.poll_timeout(), Some(at(100)));
+    server.handle_timeout(at(100));
+    assert_eq!(server.poll_timeout(), None);
+    assert_eq!(server.on_arrival(at(5_000), &Arrival::new(id(0))), Verdict::Admit);
+    server.on_completion(at(5_010), &Completion::new(id(0), Outcome::Done, at(5_000)));
+    assert_eq!(server.poll_timeout(), Some(at(5_110)));
+}

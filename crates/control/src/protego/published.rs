@@ -23,6 +23,8 @@ pub struct Policy {
     /// What the newest iteration gained, for its change of load.
     efficiency: f64,
     iteration: Duration,
+    /// The most sessions so far that shared the pool.
+    sessions_max: u32,
 }
 
 /// What one iteration counted, per second.
@@ -40,7 +42,7 @@ impl Rates {
     fn of(window: &Window) -> Self {
         let seconds = window.duration.max(RTT_MIN).as_secs_f64();
         let rate = |count: u32| f64::from(count) / seconds;
-        Self { incoming: rate(window.total().arrivals), outgoing: rate(window.served) }
+        Self { incoming: rate(window.total().admitted()), outgoing: rate(window.served) }
     }
 }
 
@@ -56,6 +58,7 @@ impl Policy {
             last: Rates::default(),
             efficiency: 0.0,
             iteration: Duration::ZERO,
+            sessions_max: 0,
         }
     }
 
@@ -72,8 +75,8 @@ impl Policy {
 
     /// Lines 11 to 21.
     fn is_worth_it(&self, window: &Window, change: Rates) -> bool {
-        let arrivals = f64::from(window.total().arrivals);
-        f64::from(window.refused) <= self.drop_rate_max * arrivals
+        let incoming = f64::from(window.total().admitted());
+        f64::from(window.refused) <= self.drop_rate_max * incoming
             && change.incoming * change.outgoing > 0.0
             && change.outgoing.abs() > self.efficiency_threshold * change.incoming.abs()
     }
@@ -86,9 +89,14 @@ impl Policy {
 
 impl PoolPolicy for Policy {
     /// The paper does not say how large a pool is at first. One credit for each session lets all
-    /// show what load they bring; with fewer, the last would wait for thousands of iterations.
+    /// show what load they bring; with fewer, the last would wait for thousands of iterations. A
+    /// session that takes the place of one that left brings none, or a pool would grow with every
+    /// client that reconnects.
     fn on_session(&mut self, pool: u32, sessions: u32) -> u32 {
-        if pool < sessions { pool + 1 } else { pool }
+        let first = sessions == 1; // the pool of a server without sessions is as at the start
+        let more = first || sessions > self.sessions_max;
+        self.sessions_max = if first { 1 } else { self.sessions_max.max(sessions) };
+        if more && pool < sessions { pool + 1 } else { pool }
     }
 
     fn on_window(&mut self, _now: Instant, window: &Window) -> Next {
@@ -205,8 +213,22 @@ mod tests {
     #[test]
     fn starts_with_a_credit_for_each_session() {
         let policy = &mut policy();
-        let pool = (1..=30).fold(10, |pool, sessions| policy.on_session(pool, sessions));
-        assert_eq!(pool, 30);
+        let all = |policy: &mut Policy| {
+            (1..=30).fold(10, |pool, sessions| policy.on_session(pool, sessions))
+        };
+        assert_eq!(all(policy), 30);
+        assert_eq!(policy.on_session(20, 30), 20, "one left, and another came");
+        assert_eq!(policy.on_session(20, 31), 21);
+        assert_eq!(all(policy), 30, "all left, and came again");
+    }
+
+    #[test]
+    fn what_is_refused_at_entry_is_no_load() {
+        let policy = &mut policy();
+        pool_after(policy, &window(100, 90));
+        let mut window = window(500, 92);
+        window.classes[0].refused_at_entry = 390;
+        assert_eq!(pool_after(policy, &window), 41);
     }
 
     #[test]

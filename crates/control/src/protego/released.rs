@@ -88,7 +88,7 @@ impl Policy {
     }
 
     fn is_worth_it(&self, window: &Window) -> bool {
-        let (incoming, outgoing) = (window.total().arrivals, window.served);
+        let (incoming, outgoing) = (window.total().admitted(), window.served);
         let (last_in, last_out) = (self.last_in, self.last_out);
         let slope = u64::from(self.config.slope);
         let gain = |more: u32, less: u32| slope * u64::from(more.saturating_sub(less));
@@ -117,7 +117,7 @@ impl PoolPolicy for Policy {
         } else {
             self.shrink(window.pool, window.sessions)
         };
-        (self.last_in, self.last_out) = (window.total().arrivals, window.served);
+        (self.last_in, self.last_out) = (window.total().admitted(), window.served);
         self.iterate(pool)
     }
 

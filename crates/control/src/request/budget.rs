@@ -16,7 +16,7 @@ const FLOOR: u32 = 10;
 #[serde(rename_all = "kebab-case")]
 pub enum Budget {
     /// What the SLO leaves after the network and the 99th percentile of measured service times
-    /// (Protego §4.2); no budget under algorithms that do not
+    /// (Protego §3.2); no budget under algorithms that do not
     /// [bound waits](crate::controller::Algorithm::bounds_waits). The default.
     #[default]
     Auto,

@@ -62,7 +62,7 @@ impl Default for Claims {
 ///
 /// Every stage asks [`admit`](Self::admit) before the request waits and calls
 /// [`charge`](Self::charge) after it waited. What is left is the smaller of the queueing-delay
-/// budget (Protego §4.2) and the remaining deadline (LIBROS §3). Share it by reference or `Arc`;
+/// budget (Protego §3.2) and the remaining deadline (LIBROS §3). Share it by reference or `Arc`;
 /// it never allocates.
 ///
 /// ```
