@@ -102,8 +102,8 @@ pub(crate) fn check_metric(name: &str, classes: &[String]) -> Result<(), String>
         return Ok(());
     }
     Err(format!(
-        "{name} is unknown; allowed are {}, these of one class as class.NAME.goodput (classes: {}), \
-         {}, and of the first shift shift1.{}",
+        "{name} is unknown; allowed are {}, these of one class as class.NAME.goodput (classes: \
+         {}), {}, and of the first shift shift1.{}",
         Figures::METRICS.join(", "),
         classes.join(", "),
         METRICS.join(", "),
