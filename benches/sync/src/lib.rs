@@ -8,8 +8,9 @@
 //!   └─────────────────────────────────────────┘        └─────────────────────┘
 //! ```
 //!
-//! The command `seawall-bench-sync` prints how they compare, round by round; the criterion benchmark
-//! `primitives` keeps the absolute numbers of the uncontended cases, to compare with earlier runs.
+//! The command `seawall-bench-sync` prints how they compare, round by round; the criterion
+//! benchmark `primitives` keeps the absolute numbers of the uncontended cases, to compare with
+//! earlier runs.
 //!
 //! # What it does not do
 //!
