@@ -5,8 +5,8 @@
 //!   acquisitions      permits free    -   -   window   queued
 //! ```
 //!
-//! To acquire is one compare-and-swap, to release one addition. How often it was acquired is
-//! counted in the same swap, and therefore for nothing.
+//! To acquire is one compare-and-swap, to release one addition. How often it was acquired is counted
+//! in the same swap, and therefore for nothing.
 
 use crate::primitive::{AtomicU64, Ordering, const_fn};
 
