@@ -68,6 +68,7 @@ pub mod predict;
 pub mod protego;
 pub mod random;
 pub mod request;
+pub mod retry;
 pub mod seda;
 pub mod time;
 pub mod timer;

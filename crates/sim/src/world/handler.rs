@@ -22,8 +22,7 @@ impl World<'_> {
         }
         request.context.charge(now.since(since));
         if !std::mem::replace(&mut request.begun, true) {
-            request.started = now;
-            request.waited = request.context.charged();
+            (request.started, request.waited) = (now, request.context.charged());
             if let Err(rejected) = self.still_worth_it(index, id) {
                 let link = self.requests[id].link;
                 return self.refuse(link, id, rejected.stage);
@@ -114,9 +113,7 @@ impl World<'_> {
         if self.classes.step(request.class, request.step).is_some() {
             return true;
         }
-        // What it waited for a lock, and for a core after that, is no part of its service.
-        let waited = request.context.charged().saturating_sub(request.waited);
-        let service = self.now.since(request.started).saturating_sub(waited);
+        let service = request.service(self.now);
         self.servers[usize::from(index)].predictor.on_served(request.worked, service);
         let link = request.link;
         self.ready(link, id, State::Served);
