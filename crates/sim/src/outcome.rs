@@ -42,6 +42,10 @@ pub struct Run {
     /// Requests that one replica gave no credit for in time, for each request offered.
     #[serde(default)]
     pub move_share: f64,
+    /// 99th percentile of the time until a request was refused by the first replica that it was
+    /// for, or given up there, in microseconds; `None` when none was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_failure_p99_us: Option<f64>,
     /// How the servers took each shift of the load; only of runs with a time series.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shifts: Vec<Shift>,
@@ -83,7 +87,7 @@ pub struct Shift {
 }
 
 /// Metrics that claims may name, beside those of [`Figures`] and of shifts.
-const METRICS: [&str; 8] = [
+const METRICS: [&str; 9] = [
     "goodput_share",
     "received",
     "sent",
@@ -92,6 +96,7 @@ const METRICS: [&str; 8] = [
     "revoked",
     "retry_share",
     "move_share",
+    "first_failure_p99_us",
 ];
 
 /// Checks the name of a metric, of runs with these classes of requests.
@@ -156,6 +161,7 @@ impl Run {
             counts,
             retry_share: report.retries.retries as f64 / calls,
             move_share: report.retries.moves as f64 / calls,
+            first_failure_p99_us: report.first_failures.quantile_us(0.99),
             shifts: report.series.as_ref().map_or_else(Vec::new, |series| shifts(scenario, series)),
             series: report.series.as_ref().map_or_else(Vec::new, |series| series.bins().collect()),
             recovered: report.recovered,
@@ -174,6 +180,7 @@ impl Run {
             "revoked" => Some(self.counts.revoked as f64),
             "retry_share" => Some(self.retry_share),
             "move_share" => Some(self.move_share),
+            "first_failure_p99_us" => self.first_failure_p99_us,
             _ => {
                 if let Some((class, field)) =
                     name.strip_prefix("class.").and_then(|rest| rest.rsplit_once('.'))

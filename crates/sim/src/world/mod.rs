@@ -29,7 +29,9 @@ use seawall_control::controller::{Algorithm, Feedback, Init};
 pub use seawall_control::retry::Counts as Retries;
 use seawall_control::{Instant, Rng};
 use seawall_measure::outcome::DropReason;
-use seawall_measure::{Arrivals, Outcome, Recorder, RecorderConfig, Series, SeriesConfig, Window};
+use seawall_measure::{
+    Arrivals, Latencies, Outcome, Recorder, RecorderConfig, Series, SeriesConfig, Window,
+};
 
 pub use books::Violation;
 pub use server::Counts;
@@ -104,6 +106,7 @@ pub struct World<'a> {
     on_the_way: u64,
     books: Books,
     recorder: Recorder,
+    first_failures: Latencies,
     series: Option<Series>,
     recovery: Recovery,
     trace: Trace<'a>,
@@ -130,6 +133,9 @@ enum Fault {
 pub struct Report {
     /// Counts and latencies.
     pub recorder: Recorder,
+    /// How long requests took to fail at the first replica that they were for: until they were
+    /// refused, or given up.
+    pub first_failures: Latencies,
     /// The run over time, if the scenario asks for it.
     pub series: Option<Series>,
     /// What the servers did in the measured time.
@@ -181,6 +187,7 @@ impl<'a> World<'a> {
             requests: Requests::default(),
             books: Books::default(),
             recorder: Recorder::new(recorder).expect("the scenario was checked"),
+            first_failures: Latencies::new(),
             series,
             recovery: Recovery::new(scenario),
             trace: Trace::default(),
@@ -355,6 +362,7 @@ impl<'a> World<'a> {
         }
         Report {
             recorder: self.recorder,
+            first_failures: self.first_failures,
             series: self.series,
             counts,
             retries,

@@ -57,6 +57,9 @@ impl World<'_> {
     /// An attempt has failed: the request goes to another replica, or ends so.
     pub(super) fn give_up(&mut self, id: RequestId, end: End, outcome: Outcome) {
         let request = &self.requests[id];
+        if request.tried.count_ones() == 1 && self.is_measured() {
+            self.first_failures.record(self.now.since(request.scheduled));
+        }
         let mut failed = Failed::new(end, self.deadline_of(id));
         (failed.sent, failed.rtt) = (request.attempts, self.init.rtt);
         let owner = &mut self.clients[request.link.client as usize];

@@ -504,7 +504,7 @@ impl World<'_> {
         }
     }
 
-    fn is_measured(&self) -> bool {
+    pub(super) fn is_measured(&self) -> bool {
         self.window.contains(self.now)
     }
 }
