@@ -42,6 +42,11 @@ impl<T> Lanes<T> {
         self.ordinary.pop_front()
     }
 
+    /// Takes the newest ordinary item: the last that was pushed as droppable.
+    pub fn pop_newest_ordinary(&mut self) -> Option<(Instant, T)> {
+        self.ordinary.pop_back()
+    }
+
     /// The oldest ordinary item.
     pub fn peek_oldest_ordinary(&self) -> Option<&(Instant, T)> {
         self.ordinary.front()

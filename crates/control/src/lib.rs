@@ -67,6 +67,7 @@ pub mod open;
 pub mod predict;
 pub mod random;
 pub mod request;
+pub mod retry;
 pub mod seda;
 pub mod time;
 pub mod timer;

@@ -7,15 +7,20 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{ConfigError, duration};
+use crate::estimate::Ewma;
 use crate::controller::{
     ClientController, Demand, Departure, DropReason, Feedback, Init, Response,
 };
 use crate::lanes::Lanes;
 use crate::metrics::Metrics;
-use crate::time::Instant;
+use crate::retry;
+use crate::time::{Instant, nanos};
+
+/// Weight of the newest gap between two replies in their mean.
+const GAP_WEIGHT: f64 = 0.125;
 
 /// How a client holds requests back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Requests that may wait for one connection's credits; beyond it the oldest gives way.
@@ -27,11 +32,14 @@ pub struct Config {
     /// under lasting overload.
     #[serde(with = "duration::option")]
     pub expiry: Option<Duration>,
+    /// When a request goes to another replica. Default: never, unless there is a client of several
+    /// replicas that says otherwise.
+    pub retry: retry::Config,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { pending_max: 1024, expiry: None }
+        Self { pending_max: 1024, expiry: None, retry: retry::Config::NEVER }
     }
 }
 
@@ -46,6 +54,7 @@ impl Config {
             let problem = "0ns is out of range; allowed is 1ns or more";
             return Err(ConfigError::new("client.expiry", problem));
         }
+        self.retry.validate()?;
         ConfigError::check_range("client.pending_max", self.pending_max, 1..=1 << 20)
     }
 
@@ -107,6 +116,10 @@ pub struct Outbox<T> {
     held: bool,
     /// How many requests the server believes to wait.
     told: u32,
+    /// Time between two replies while some are due, in nanoseconds.
+    gap: Ewma,
+    /// Since when the next reply is due.
+    due_since: Instant,
 }
 
 impl<T> Outbox<T> {
@@ -123,6 +136,8 @@ impl<T> Outbox<T> {
             retry_at: None,
             held: false,
             told: 0,
+            gap: Ewma::new(GAP_WEIGHT),
+            due_since: init.now,
         }
     }
 
@@ -200,6 +215,8 @@ impl<T> Outbox<T> {
     /// A request that left got its terminal reply.
     pub fn on_response(&mut self, now: Instant, response: &Response) {
         self.outstanding = self.outstanding.saturating_sub(1);
+        self.gap.observe(nanos(now.since(self.due_since)) as f64);
+        self.due_since = now;
         self.retry_at = None; // what it says may let the head of the queue leave sooner
         self.controller.on_response(now, response);
     }
@@ -238,6 +255,25 @@ impl<T> Outbox<T> {
         core::iter::from_fn(|| self.pending.pop().map(|(_, request)| request.item))
     }
 
+    /// How long the newest request will wait, if the server's replies go on as they came: each lets
+    /// one leave that waits. [`Duration::MAX`] if none is due that could let anything leave.
+    pub fn wait(&self, now: Instant) -> Duration {
+        let late = now.since(self.due_since);
+        match (self.outstanding, self.gap.value()) {
+            (0, _) => Duration::MAX,
+            (_, None) => late.max(self.rtt),
+            (_, Some(gap)) => {
+                let turns = Duration::from_nanos((gap * self.pending.len() as f64) as u64);
+                turns.saturating_add(late.saturating_sub(Duration::from_nanos(gap as u64)))
+            }
+        }
+    }
+
+    /// Takes the newest droppable request back that has not left: it goes elsewhere.
+    pub fn take_back(&mut self) -> Option<T> {
+        self.pending.pop_newest_ordinary().map(|(_, request)| request.item)
+    }
+
     /// Requests that left and have not come back.
     pub fn outstanding(&self) -> u32 {
         self.outstanding
@@ -255,6 +291,9 @@ impl<T> Outbox<T> {
 
     fn depart(&mut self, now: Instant) -> Option<Departed<T>> {
         let (since, request) = self.pending.pop()?;
+        if self.outstanding == 0 {
+            self.due_since = now;
+        }
         self.outstanding += 1;
         let waited = now.since(since);
         Some(Departed { item: request.item, waited, report: self.report() })
@@ -284,7 +323,7 @@ mod tests {
     const SLO: Duration = Duration::from_micros(500);
 
     fn outbox(pending_max: u32) -> Outbox<u32> {
-        let config = Config { pending_max, expiry: None };
+        let config = Config { pending_max, ..Config::default() };
         let init = Init { slo: SLO, ..Init::new(Instant::ORIGIN, 0) };
         Outbox::new(Box::new(Credit::default()), &config, init)
     }
@@ -391,5 +430,23 @@ mod tests {
         outbox.submit(Instant::ORIGIN, due(2, 101));
         assert_eq!(sent(&mut outbox, Instant::ORIGIN), [(2, 0)]);
         assert_eq!(outbox.poll_dropped(), Some((1, DropReason::Expired)));
+    }
+    #[test]
+    fn the_wait_is_that_of_the_replies_before_it() {
+        let (mut outbox, at) = (outbox(8), Instant::from_micros);
+        let us = Duration::from_micros;
+        assert_eq!(outbox.wait(at(0)), Duration::MAX, "no reply is due");
+        (0..3).for_each(|item| outbox.submit(at(0), request(item)));
+        assert_eq!(sent(&mut outbox, at(0)).len(), 1);
+        assert_eq!(outbox.wait(at(0)), us(100), "a round trip at least");
+        let reply = |size, seq| Response::new(us(40), Feedback::Window { size, seq });
+        outbox.on_response(at(40), &reply(1, 1));
+        assert_eq!(sent(&mut outbox, at(40)).len(), 1);
+        assert_eq!(outbox.wait(at(40)), us(40), "one waits, for one more reply");
+        assert_eq!(outbox.wait(at(100)), us(40 + 20), "which is late already");
+        outbox.submit(at(50), request(3));
+        assert_eq!(outbox.wait(at(50)), us(80));
+        // The newest goes elsewhere, and nobody else.
+        assert_eq!((outbox.take_back(), outbox.pending()), (Some(3), 1));
     }
 }
