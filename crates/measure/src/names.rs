@@ -89,8 +89,26 @@ metrics! {
         "Age of the oldest waiting request, summed over the queues in front of the handlers";
     TARGET_DELAY = "seawall_target_delay_seconds", Gauge, Seconds, [],
         "Queueing delay that the algorithm steers for";
+    SERVICE_P99 = "seawall_service_p99_seconds", Gauge, Seconds, [],
+        "Time that 99 % of handlers do not exceed, waits at stages apart";
+    NETWORK_P99 = "seawall_network_p99_seconds", Gauge, Seconds, [],
+        "Network round trip that 99 % of the newest request's session do not exceed";
+    DELAY_BUDGET = "seawall_delay_budget_seconds", Gauge, Seconds, [],
+        "Queueing delay that the newest request may meet at all stages together; 0 without a limit";
     WORKER_BUSY = "seawall_worker_busy_seconds", Gauge, Seconds, [],
         "Time that worker threads have spent in handlers since the start";
+
+    // Stages of the service's own: locks, semaphores, pools.
+    STAGE_ACQUISITIONS = "seawall_stage_acquisitions_total", Counter, Count, ["stage"],
+        "How often a stage was acquired";
+    STAGE_WAITS = "seawall_stage_waits_total", Counter, Count, ["stage"],
+        "How often somebody waited at a stage and got what was waited for";
+    STAGE_REFUSALS = "seawall_stage_refusals_total", Counter, Count, ["stage"],
+        "Requests that a stage refused because they could not have waited for it";
+    STAGE_WAITED = "seawall_stage_waited_seconds", Gauge, Seconds, ["stage"],
+        "How long all together have waited at a stage";
+    STAGE_DELAY = "seawall_stage_queueing_delay_seconds", Gauge, Seconds, ["stage"],
+        "Age of the oldest waiter at a stage";
 
     // Admission.
     SESSIONS = "seawall_sessions", Gauge, Count, [],

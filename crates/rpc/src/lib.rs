@@ -34,8 +34,10 @@
 //!
 //! # What it does not do
 //!
-//! It knows nothing of what payloads mean, discovers no services, and sends nothing twice: a
-//! refusal is told to the caller at once, with the stage and the predicted delay.
+//! It knows nothing of what payloads mean, and discovers no services. It sends nothing twice that
+//! may have run, unless the caller says that this does no harm: a [`Client`] of several replicas
+//! sends on what one of them refused, within a budget; a [`Session`] tells its caller of a refusal
+//! at once, with the stage and the predicted delay.
 
 mod client;
 pub mod clock;
@@ -47,8 +49,8 @@ mod tls;
 mod trust;
 
 pub use client::{
-    CallError, CallFuture, CallResult, Client, ClientConfig, ConnectError, Reply, Request, Session,
-    Unsent,
+    Answer, CallError, CallFuture, CallResult, Client, ClientConfig, ConnectError, Failure, Reply,
+    Request, Session, Unsent,
 };
 pub use seawall_control::request::Budget;
 pub use secret::Secret;

@@ -97,6 +97,12 @@ fn wrong_types_are_named_with_their_line() {
 fn values_out_of_range_are_named_with_the_range() {
     for (text, error) in [
         ("slo = '0s'", "slo: 0s is out of range; allowed is 1us or more"),
+        ("attempts = 0", "attempts: 0 is out of range; allowed is 1 to 16"),
+        ("target_delay = '0s'", "target_delay: 0s is out of range; allowed is 1us or more"),
+        (
+            "target_delay = '3ms'",
+            "target_delay: 3ms is out of range; allowed is up to the SLO, 2ms",
+        ),
         ("rtt = '0s'", "rtt: 0s is out of range; allowed is 1ns or more"),
         ("budget = { fixed = '0s' }", "budget: 0s is out of range"),
         ("[threads]\nslice = '0s'", "threads.slice: 0s is out of range"),

@@ -7,10 +7,10 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{ConfigError, duration};
-use crate::estimate::Ewma;
 use crate::controller::{
     ClientController, Demand, Departure, DropReason, Feedback, Init, Response,
 };
+use crate::estimate::Ewma;
 use crate::lanes::Lanes;
 use crate::metrics::Metrics;
 use crate::retry;

@@ -15,8 +15,8 @@ const FLOOR: u32 = 10;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Budget {
-    /// What the SLO leaves after the network and the 99th percentile of measured service times
-    /// (Protego §4.2); no budget under algorithms that do not
+    /// What the target delay leaves after the 99th percentiles of service time and network round
+    /// trip (Protego §3.2); no budget under algorithms that do not
     /// [bound waits](crate::controller::Algorithm::bounds_waits). The default.
     #[default]
     Auto,
@@ -33,8 +33,9 @@ impl Budget {
         if self == Self::Auto && !algorithm.bounds_waits() { Self::Off } else { self }
     }
 
-    /// The budget of a request whose reply is worthless after `left`, and which takes `after` from
-    /// the end of its wait to its reply; `None` when there is no limit.
+    /// The budget of a request that has to be answered within `left`, the target delay or the
+    /// shorter time to its deadline, and which takes `after` for all but its waits; `None` when
+    /// there is no limit.
     pub fn of(self, left: Duration, after: Duration) -> Option<Duration> {
         match self {
             Self::Off => None,

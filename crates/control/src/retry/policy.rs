@@ -135,7 +135,8 @@ impl Policy {
         };
         if !harmless {
             Some(Why::Effect)
-        } else if failed.sent >= self.attempts || self.attempts == 1 && failed.end == End::NoCredit {
+        } else if failed.sent >= self.attempts || self.attempts == 1 && failed.end == End::NoCredit
+        {
             Some(Why::Attempts)
         } else if failed.others == 0 {
             Some(Why::Replicas)

@@ -30,8 +30,11 @@ pub struct Request {
     pub deadline: Option<Duration>,
     /// Queueing delay that the request may meet at the server.
     pub budget: Option<Duration>,
-    /// 0 for the first try.
+    /// 0 for the first try. A client of several replicas counts on from here.
     pub attempt: u8,
+    /// It may run twice without harm: it is sent to another replica even when nobody knows whether
+    /// the first one has run it. What was refused has not run, and needs no such leave.
+    pub idempotent: bool,
 }
 
 impl Request {
@@ -45,6 +48,7 @@ impl Request {
             deadline: None,
             budget: None,
             attempt: 0,
+            idempotent: false,
         }
     }
 
@@ -52,6 +56,13 @@ impl Request {
     #[must_use]
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
+        self
+    }
+
+    /// The same request, which may run twice.
+    #[must_use]
+    pub fn idempotent(mut self) -> Self {
+        self.idempotent = true;
         self
     }
 }
@@ -62,7 +73,8 @@ impl Request {
 pub struct Reply {
     /// The result.
     pub payload: Bytes,
-    /// Time that the handler took.
+    /// Time that the handler took, without its waits at stages: for locks, and for a worker after
+    /// each.
     pub service: Duration,
     /// The server's queueing delay when the reply left.
     pub queue_delay: Duration,
@@ -128,6 +140,11 @@ impl Unsent {
     pub(super) fn disconnected(why: impl Into<String>) -> CallError {
         Self::Disconnected(why.into()).into()
     }
+
+    /// It was not even queued, because it would have waited too long for leave to be sent.
+    pub(super) fn no_credit() -> CallError {
+        Self::Dropped(DropReason::Expired).into()
+    }
 }
 
 fn reason(reason: DropReason) -> &'static str {
@@ -164,6 +181,23 @@ impl CallFuture {
             Err(_) if self.cancel() => Err(Unsent::Dropped(DropReason::Expired).into()),
             Err(_) => Err(CallError::DeadlineExceeded),
         }
+    }
+
+    /// Waits for the result for `patience`, and then on unless the request has still not left: it
+    /// is given up then.
+    ///
+    /// Tokio's timers make it a millisecond at least: whoever must know sooner asks for the
+    /// predicted wait.
+    pub(super) async fn unless_held(mut self, patience: Duration, deadline: Instant) -> CallResult {
+        let patience = (clock::now() + patience).min(deadline);
+        if let Ok(result) = tokio::time::timeout_at(clock::to_tokio(patience), &mut self).await {
+            return result;
+        }
+        if self.id.is_some_and(|id| self.session.withdraw(id)) {
+            self.id = None;
+            return Err(Unsent::no_credit());
+        }
+        self.until(deadline).await
     }
 
     /// Gives the call up; true if it was not sent, and never will be.

@@ -9,7 +9,7 @@ use seawall_control::admission;
 use seawall_control::client::Unknown;
 use seawall_control::config::ConfigError;
 use seawall_control::controller::{ClientController, Init};
-use seawall_control::wire;
+use seawall_control::{retry, wire};
 use thiserror::Error;
 
 use crate::secret::Secret;
@@ -26,6 +26,9 @@ pub struct ClientConfig {
     pub tls: Option<ClientTls>,
     /// Parameters of the algorithms' client halves. Which one is used is up to the server; the
     /// name in here is not looked at.
+    ///
+    /// `client.retry` in it says when a [`Client`](crate::Client) sends a request to another
+    /// replica; by default once, as [`retry::Config`] has it.
     pub admission: admission::Config,
     /// Network round trip to the server. Default 100 µs.
     pub rtt: Duration,
@@ -35,11 +38,13 @@ pub struct ClientConfig {
 
 impl Default for ClientConfig {
     fn default() -> Self {
+        let mut admission = admission::Config::default();
+        admission.client.retry = retry::Config::default();
         Self {
             name: "seawall-rpc".into(),
             token: None,
             tls: None,
-            admission: admission::Config::default(),
+            admission,
             rtt: Duration::from_micros(100),
             connect_timeout: Duration::from_secs(5),
         }

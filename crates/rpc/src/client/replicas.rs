@@ -29,6 +29,14 @@ pub(super) struct Replicas {
     news: Notify,
 }
 
+/// A replica that was chosen.
+pub(super) struct Picked {
+    pub(super) index: usize,
+    pub(super) session: Session,
+    /// Other replicas that could have been chosen.
+    pub(super) others: usize,
+}
+
 #[derive(Debug)]
 struct Replica {
     address: SocketAddr,
@@ -63,21 +71,35 @@ impl Replicas {
         self.all.len()
     }
 
-    /// The less loaded of two connected replicas picked at random. Begins to connect those that are
-    /// not.
-    pub(super) fn pick(self: &Arc<Self>) -> Option<Session> {
-        let open: Vec<Session> = (0..self.len()).filter_map(|index| self.session(index)).collect();
+    /// The less loaded of two connected replicas picked at random, its number, and how many others
+    /// there are; none of those that were `tried`. Begins to connect those that are not.
+    pub(super) fn pick(self: &Arc<Self>, tried: &[usize]) -> Option<Picked> {
+        let open: Vec<(usize, Session)> = (0..self.len())
+            .filter(|index| !tried.contains(index))
+            .filter_map(|index| Some((index, self.session(index)?)))
+            .collect();
+        let others = open.len().saturating_sub(1);
+        let picked = |(index, session)| Picked { index, session, others };
         if open.len() <= 1 {
-            return open.into_iter().next();
+            return open.into_iter().next().map(picked);
         }
         let mut rng = Rng::new(self.picks.fetch_add(1, Relaxed) ^ clock::realtime_ns());
         let one = rng.below(open.len() as u64) as usize;
         // Of the others, so that it is not the same again.
         let other = rng.below(open.len() as u64 - 1) as usize;
         let other = other + usize::from(other >= one);
-        let load = |session: &Session| session.outstanding() as usize + session.pending();
-        let lighter = if load(&open[one]) <= load(&open[other]) { one } else { other };
-        open.into_iter().nth(lighter)
+        let load = |place: usize| {
+            let session: &Session = &open[place].1;
+            session.outstanding() as usize + session.pending()
+        };
+        let lighter = if load(one) <= load(other) { one } else { other };
+        open.into_iter().nth(lighter).map(picked)
+    }
+
+    /// How many replicas are connected, but for those that were `tried`.
+    pub(super) fn connected_but(&self, tried: &[usize]) -> usize {
+        let untried = self.all.iter().enumerate().filter(|(index, _)| !tried.contains(index));
+        untried.filter(|(_, replica)| replica.link.lock().open().is_some()).count()
     }
 
     /// Waits until a replica is connected.
@@ -85,11 +107,11 @@ impl Replicas {
     /// # Errors
     ///
     /// What the last replica said, once all have failed.
-    pub(super) async fn connect(self: &Arc<Self>) -> Result<Session, ConnectError> {
+    pub(super) async fn connect(self: &Arc<Self>) -> Result<Picked, ConnectError> {
         loop {
             let news = self.news.notified(); // before looking, so that none is missed
-            if let Some(session) = self.pick() {
-                return Ok(session);
+            if let Some(picked) = self.pick(&[]) {
+                return Ok(picked);
             }
             if let Some(error) = self.failure() {
                 return Err(ConnectError::NoReplica(error));

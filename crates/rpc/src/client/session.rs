@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::task::AtomicWaker;
@@ -151,6 +152,35 @@ impl Session {
         }
         finish(results);
         id
+    }
+
+    /// Calls the server as [`call`](Self::call) does, unless the request would wait longer than
+    /// `patience` for leave to be sent: it is not taken then, and the server knows that somebody
+    /// waits for its credits. The first value is false if the request waits now.
+    pub(super) fn offer(&self, request: Request, patience: Duration) -> Option<(bool, CallFuture)> {
+        let (sender, receiver) = oneshot::channel();
+        let done = Box::new(move |result| _ = sender.send(result));
+        let shared = &self.handle.shared;
+        let mut results = Results::new();
+        let mut state = shared.state.lock();
+        let now = clock::now();
+        let id = state.submit(now, &shared.settings, request, done, &mut results);
+        state.pump(now, &mut results);
+        let waits = state.find(id).is_some_and(|(_, call)| call.sent.is_none());
+        let taken = !waits || !state.take_back(now, id, patience);
+        let wake = !state.out.is_empty() || state.outbox.pending() > 0;
+        drop(state);
+        if wake {
+            shared.waker.wake();
+        }
+        finish(results);
+        taken.then(|| (!waits, CallFuture::new(self.clone(), id, receiver)))
+    }
+
+    /// Gives a call up if it was not sent; true if it never will be.
+    pub(super) fn withdraw(&self, id: u64) -> bool {
+        let withdrawn = self.handle.shared.state.lock().withdraw(id);
+        withdrawn.is_some() // and dropped without the lock
     }
 
     /// Gives a call up: the server is told, and the result is thrown away. True if it was not sent,
@@ -307,6 +337,25 @@ impl State {
         Some((done, sent))
     }
 
+    /// Forgets the newest call if it is predicted to wait longer than `patience`.
+    fn take_back(&mut self, now: Instant, id: u64, patience: Duration) -> bool {
+        let Some((key, call)) = self.find(id) else { return false };
+        if !call.request.droppable || self.outbox.wait(now) <= patience {
+            return false;
+        }
+        let taken = self.outbox.take_back();
+        assert_eq!(taken, Some(key), "the newest call is the newest in the outbox");
+        self.calls.remove(key);
+        true
+    }
+
+    /// Gives back the callback of a call that was not sent; it never will be.
+    #[must_use]
+    fn withdraw(&mut self, id: u64) -> Option<Done> {
+        let (_, call) = self.find(id)?;
+        if call.sent.is_some() { None } else { call.done.take() }
+    }
+
     /// A terminal reply came. One to a call that was not sent breaks the protocol.
     pub(super) fn on_reply(
         &mut self,
@@ -416,8 +465,7 @@ fn result(frame: &wire::Response, body: Bytes) -> CallResult {
         wire::Status::Ok => Ok(Reply::new(body, frame.service, frame.queue_delay)),
         wire::Status::Cancelled => Err(CallError::Cancelled),
         wire::Status::Rejected => {
-            let rejected =
-                Rejected::new(frame.stage, frame.predicted_delay, std::time::Duration::MAX);
+            let rejected = Rejected::new(frame.stage, frame.predicted_delay, Duration::MAX);
             Err(rejected.with_retry_after(frame.retry_after).into())
         }
         wire::Status::Error => match Status::decode_error(&body) {

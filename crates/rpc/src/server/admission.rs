@@ -35,8 +35,9 @@ pub(super) struct Admission {
     state: Mutex<State>,
     queue: Arc<RunQueue>,
     budget: Budget,
-    slo: Duration,
-    rtt: Duration,
+    target_delay: Duration,
+    /// The 99th percentile of service times, if it was set.
+    service_p99: Option<Duration>,
     sessions_max: u32,
     judges_dequeues: bool,
 }
@@ -52,12 +53,33 @@ struct State {
     in_flight: u32,
     draining: bool,
     now: Instant,
+    /// Of the newest request.
+    network_p99: Duration,
+    budget: Duration,
 }
 
 #[derive(Debug, Default)]
 struct Slot {
     generation: u32,
     session: Option<Arc<Session>>,
+}
+
+/// What is known of a call at entry beside its frame.
+pub(super) struct Circumstances {
+    /// How long its bytes waited to be read.
+    pub(super) waited: Duration,
+    /// The round trip that 99 % of its session's requests do not exceed.
+    pub(super) network_p99: Duration,
+    /// Its session has more calls outstanding than any may.
+    pub(super) excess: bool,
+}
+
+/// What a request's budget is made of; zero before the first.
+pub(super) struct BudgetParts {
+    pub(super) service_p99: Duration,
+    pub(super) network_p99: Duration,
+    /// Zero where there is none.
+    pub(super) budget: Duration,
 }
 
 /// What became of a call at entry.
@@ -83,7 +105,8 @@ impl Admission {
         let cores = config.workers() as u32;
         let seed = if config.seed == 0 { clock::realtime_ns() } else { config.seed };
         let mut init = Init::new(clock::now(), seed);
-        (init.cores, init.slo, init.rtt) = (cores, config.slo, config.rtt);
+        // What one server has to meet, which is all that its controller can steer.
+        (init.cores, init.slo, init.rtt) = (cores, config.target_delay(), config.rtt);
         let budget = config.budget.under(&*algorithm);
         let state = State {
             controller: algorithm.server(init),
@@ -94,14 +117,16 @@ impl Admission {
             in_flight: 0,
             draining: false,
             now: init.now,
+            network_p99: Duration::ZERO,
+            budget: Duration::ZERO,
         };
         Self {
             judges_dequeues: state.controller.judges_dequeues(),
             state: Mutex::new(state),
             queue,
             budget,
-            slo: config.slo,
-            rtt: config.rtt,
+            target_delay: config.target_delay(),
+            service_p99: config.service_p99,
             sessions_max: config.limits.sessions,
         }
     }
@@ -155,16 +180,14 @@ impl Admission {
         state.push();
     }
 
-    /// Judges a call that was read after its bytes had waited for `waited`; `excess` says that its
-    /// session has more calls outstanding than any may.
+    /// Judges a call.
     pub(super) fn arrive(
         &self,
         now: Instant,
         id: SessionId,
         frame: &wire::Request,
         router: &Router,
-        waited: Duration,
-        excess: bool,
+        Circumstances { waited, network_p99, excess }: Circumstances,
     ) -> Entry {
         let class = router.class(frame.claims.method);
         let mut state = self.state.lock();
@@ -185,7 +208,11 @@ impl Admission {
         arrival.queue_delay = waited + age;
         let verdict = state.controller.on_arrival(now, &arrival);
         let predicted = state.predictor.wait(self.queue.len(), age);
-        let context = self.context(frame, &state.predictor, now, waited).with_class(class);
+        let service_p99 = self.service_p99.unwrap_or_else(|| state.predictor.service_p99());
+        let budget = self.budget_of(frame, service_p99 + network_p99);
+        state.budget = budget.unwrap_or(Duration::ZERO);
+        state.network_p99 = network_p99;
+        let context = request_context(frame, now, waited, budget).with_class(class);
         let draining = state.draining;
         drop(state);
 
@@ -213,24 +240,11 @@ impl Admission {
         }
     }
 
-    /// The request context of a frame that `waited` to be read, with the budget that the server
-    /// itself gives.
-    fn context(
-        &self,
-        frame: &wire::Request,
-        predictor: &queue::RunQueue,
-        now: Instant,
-        waited: Duration,
-    ) -> request::Context {
-        // The deadline has run since the frame came; the wait is charged to the budget later.
-        let deadline = frame.claims.deadline.map(|left| left.saturating_sub(waited));
-        let context = request::Context::new(Claims { deadline, ..frame.claims }, now);
-        let left = frame.claims.deadline.map_or(self.slo, |left| left.min(self.slo));
-        // After the wait come the service and the way back.
-        match self.budget.of(left, predictor.service_p99() + self.rtt) {
-            Some(budget) => context.with_budget_at_most(budget),
-            None => context,
-        }
+    /// The budget that the server itself gives a request, which takes `after` for all but waits.
+    fn budget_of(&self, frame: &wire::Request, after: Duration) -> Option<Duration> {
+        let target = self.target_delay;
+        let left = frame.claims.deadline.map_or(target, |left| left.min(target));
+        self.budget.of(left, after)
     }
 
     /// A request has left the run queue: the last look at whether it is still worth running.
@@ -322,6 +336,16 @@ impl Admission {
         state.slots.len() - state.free.len()
     }
 
+    /// What the budget is made of, as of the newest request.
+    pub(super) fn budget(&self) -> BudgetParts {
+        let state = self.state.lock();
+        BudgetParts {
+            service_p99: self.service_p99.unwrap_or_else(|| state.predictor.service_p99()),
+            network_p99: state.network_p99,
+            budget: state.budget,
+        }
+    }
+
     /// The controller's state worth watching.
     pub(super) fn metrics(&self) -> Metrics {
         self.state.lock().controller.metrics()
@@ -339,6 +363,22 @@ impl Admission {
             let Some(slots) = state.slots.chunks(VISITS).nth(chunk) else { return };
             slots.iter().filter_map(|slot| slot.session.as_deref()).for_each(&visit);
         }
+    }
+}
+
+/// The request context of a frame that `waited` to be read.
+fn request_context(
+    frame: &wire::Request,
+    now: Instant,
+    waited: Duration,
+    budget: Option<Duration>,
+) -> request::Context {
+    // The deadline has run since the frame came; the wait is charged to the budget later.
+    let deadline = frame.claims.deadline.map(|left| left.saturating_sub(waited));
+    let context = request::Context::new(Claims { deadline, ..frame.claims }, now);
+    match budget {
+        Some(budget) => context.with_budget_at_most(budget),
+        None => context,
     }
 }
 

@@ -8,17 +8,20 @@ use std::vec::Drain;
 use async_task::Task;
 use seawall_control::Instant;
 use seawall_control::controller::RefusalReason;
+use seawall_control::predict::network::Lateness;
 use seawall_control::request::Identity;
+use seawall_control::time::nanos;
 use seawall_control::wire;
 
 use super::Shared;
-use super::admission::{Entry, News};
+use super::admission::{Circumstances, Entry, News};
 use super::close::CloseReason;
 use super::context::Context;
 use super::job::{End, Reply};
 use super::run_queue::Job;
 use super::session::Session;
 use super::stats::add;
+use crate::clock;
 
 /// A session, its calls and their replies. Dropping it cancels what is left, and gives everything
 /// back, however its connection ended.
@@ -34,6 +37,8 @@ pub(super) struct Books {
     in_flight: u32,
     /// Replies that are ready.
     replies: Vec<Reply>,
+    /// How late the client's requests come.
+    lateness: Lateness,
 }
 
 impl Books {
@@ -51,6 +56,7 @@ impl Books {
             calls: HashMap::new(),
             in_flight: 0,
             replies: Vec::new(),
+            lateness: Lateness::default(),
         })
     }
 
@@ -69,8 +75,13 @@ impl Books {
         waited: Duration,
     ) -> Result<Context, RefusalReason> {
         let Shared { admission, router, counters, config, .. } = &*self.shared;
-        let excess = self.in_flight >= config.limits.outstanding;
-        let entry = admission.arrive(now, self.session.id, frame, router, waited, excess);
+        let measured = || config.rtt + self.lateness.p99();
+        let circumstances = Circumstances {
+            waited,
+            network_p99: config.network_p99.unwrap_or_else(measured),
+            excess: self.in_flight >= config.limits.outstanding,
+        };
+        let entry = admission.arrive(now, self.session.id, frame, router, circumstances);
         add(&counters.requests, 1);
         self.in_flight += 1;
         match entry {
@@ -85,6 +96,21 @@ impl Books {
         }
     }
 
+    /// A request that its client sent at `sent_at_ns` was the newest of what was read `now`, after
+    /// it had waited for that.
+    pub(super) fn heard(&mut self, now: Instant, sent_at_ns: u64, waited: Duration) {
+        let config = &self.shared.config;
+        if config.network_p99.is_none() && sent_at_ns > 0 {
+            let received = clock::realtime_ns().saturating_sub(nanos(waited));
+            self.lateness.observe(now, sent_at_ns, received, config.target_delay());
+        }
+    }
+
+    /// Refusals that have not left.
+    pub(super) fn has_refusals(&self) -> bool {
+        !self.replies.is_empty()
+    }
+
     /// Lets a call run that was admitted as `id`.
     pub(super) fn run(&mut self, now: Instant, id: u64, (job, task): (Job, Task<(), Context>)) {
         self.calls.insert(id, task);
@@ -96,7 +122,8 @@ impl Books {
         self.calls.remove(&id);
     }
 
-    /// Hands out all replies that are ready, or none if there is only something to tell.
+    /// Hands out all replies that are ready, refusals first, or none if there is only something to
+    /// tell.
     pub(super) fn settle(&mut self) -> Option<(News, Drain<'_, Reply>)> {
         let Shared { admission, counters, .. } = &*self.shared;
         let push = self.session.collect(&mut self.replies);
@@ -106,9 +133,15 @@ impl Books {
         }
         let news = admission.complete(self.session.id, &self.replies);
         self.in_flight -= self.replies.len() as u32;
+        let mut refused = 0;
         for reply in &self.replies {
             counters.ended(reply);
+            refused += usize::from(reply.is_refusal());
             self.calls.remove(&reply.context.claims().id);
+        }
+        if (1..self.replies.len()).contains(&refused) {
+            // They are small, and somebody waits for them to go elsewhere.
+            self.replies.sort_by_key(|reply| !reply.is_refusal());
         }
         Some((news, self.replies.drain(..)))
     }

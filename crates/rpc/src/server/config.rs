@@ -17,16 +17,33 @@ use crate::trust::{Known, Trust};
 pub struct ServerConfig {
     /// Where to listen. Default `127.0.0.1:7117`: loopback only, until told otherwise.
     pub listen: SocketAddr,
-    /// Latency, client to client, that a reply must meet to count as good. Default 2ms. Delays
-    /// that are not set follow from it.
+    /// Latency, client to client, that a result must meet to count as good, over all attempts to
+    /// get it. Default 2ms. Delays that are not set follow from it.
     #[serde(with = "duration")]
     pub slo: Duration,
+    /// How often clients may send a request until it is served, here or at another replica, 1 to
+    /// 16. Default 1. Where they send what was refused once more, 2 is right (Protego §3.3).
+    pub attempts: u8,
+    /// Within how long this server alone serves a request or says that it will not, client to
+    /// client; at most the SLO. Default: the SLO over `attempts`, so that a request that is
+    /// refused everywhere but at the last replica is still served within the SLO (Protego
+    /// §3.3). The delays that algorithms aim at follow from it.
+    #[serde(with = "duration::option")]
+    pub target_delay: Option<Duration>,
     /// Network round trip to the clients. Default 100us, about loopback's.
     #[serde(with = "duration")]
     pub rtt: Duration,
+    /// The round trip that 99 % of requests do not exceed, for the budget. Default: measured of
+    /// each session, as `rtt` and what its latest requests come later than its earliest.
+    #[serde(with = "duration::option")]
+    pub network_p99: Option<Duration>,
+    /// The time that 99 % of handlers do not exceed, waits at stages apart, for the budget.
+    /// Default: measured over the newest requests.
+    #[serde(with = "duration::option")]
+    pub service_p99: Option<Duration>,
     /// How requests are admitted.
     pub admission: admission::Config,
-    /// How long an admitted request may wait in the run queue.
+    /// How long an admitted request may wait, in the run queue and at all other stages together.
     pub budget: Budget,
     /// Threads, and what they do.
     pub threads: Threads,
@@ -48,7 +65,11 @@ impl Default for ServerConfig {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 7117)),
             slo: Duration::from_millis(2),
+            attempts: 1,
+            target_delay: None,
             rtt: Duration::from_micros(100),
+            network_p99: None,
+            service_p99: None,
             admission: admission::Config::default(),
             budget: Budget::default(),
             threads: Threads::default(),
@@ -154,6 +175,15 @@ impl ServerConfig {
             Err(ConfigError::new(field, problem))
         };
         at_least("slo", self.slo, Duration::from_micros(1))?;
+        ConfigError::check_range("attempts", self.attempts, 1..=16)?;
+        if let Some(target) = self.target_delay {
+            at_least("target_delay", target, Duration::from_micros(1))?;
+            if target > self.slo {
+                let (target, slo) = (duration::format(target), duration::format(self.slo));
+                let problem = format!("{target} is out of range; allowed is up to the SLO, {slo}");
+                return Err(ConfigError::new("target_delay", problem));
+            }
+        }
         at_least("rtt", self.rtt, Duration::from_nanos(1))?;
         if let Budget::Fixed(budget) = self.budget {
             at_least("budget", budget, Duration::from_nanos(1))?;
@@ -181,6 +211,11 @@ impl ServerConfig {
             return Err(ConfigError::new("trust.identities", problem));
         }
         Ok(())
+    }
+
+    /// Within how long this server alone has to answer.
+    pub fn target_delay(&self) -> Duration {
+        self.target_delay.unwrap_or(self.slo / u32::from(self.attempts.max(1)))
     }
 
     /// Threads that run handlers.

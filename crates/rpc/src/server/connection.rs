@@ -179,6 +179,12 @@ impl Connection {
             if !unread {
                 break;
             }
+            // A refusal does not wait for what else there is to read: its client can do something
+            // about it now.
+            if self.books.has_refusals() {
+                self.answer();
+                self.write(cx)?;
+            }
         }
         self.answer();
         self.write(cx)?;
@@ -226,11 +232,15 @@ impl Connection {
             }
             let now = clock::now(); // for all frames of this read
             let mut input = &buffer[..read.len];
+            let mut newest_sent_at = 0;
             while !self.client_leaves
                 && let Some((frame, bytes)) = self.reader.next(&mut input, self.body_max())?
             {
                 self.frame(&frame, &bytes, (now, read.waited))?;
+                newest_sent_at =
+                    if frame.op == RequestOp::Call { frame.claims.sent_at_ns } else { 0 };
             }
+            self.books.heard(now, newest_sent_at, read.waited);
             self.frame_since =
                 if self.reader.is_waiting() { self.frame_since.or(Some(now)) } else { None };
             Ok(true)

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use seawall_control::Instant;
@@ -22,11 +22,18 @@ struct Inner {
     polled_at: AtomicU64,
     /// Time on workers in all polls before it, nanoseconds.
     worked: AtomicU64,
+    /// A stage has refused it.
+    refused: AtomicBool,
 }
 
 impl Context {
     pub(crate) fn new(request: request::Context) -> Self {
-        Self(Arc::new(Inner { request, polled_at: AtomicU64::new(0), worked: AtomicU64::new(0) }))
+        Self(Arc::new(Inner {
+            request,
+            polled_at: AtomicU64::new(0),
+            worked: AtomicU64::new(0),
+            refused: AtomicBool::new(false),
+        }))
     }
 
     /// What the request has left, now: the smaller of its delay budget and its time to the
@@ -44,6 +51,16 @@ impl Context {
     /// The poll has ended.
     pub(super) fn end_poll(&self, now: Instant) {
         self.0.worked.fetch_add(nanos(now.since(self.polled_at())), Relaxed);
+    }
+
+    /// A stage has refused it.
+    pub(super) fn set_refused(&self) {
+        self.0.refused.store(true, Relaxed);
+    }
+
+    /// True if a stage has refused it.
+    pub(super) fn is_refused(&self) -> bool {
+        self.0.refused.load(Relaxed)
     }
 
     /// When the poll that runs now began.

@@ -25,12 +25,20 @@ pub(super) struct Call {
     session: Option<Arc<Session>>,
 }
 
+/// The begin of a handler.
+#[derive(Clone, Copy)]
+struct Started {
+    at: Instant,
+    /// What the request had waited until then.
+    charged: Duration,
+}
+
 /// The terminal reply of one call.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) context: Context,
     pub(super) end: End,
-    /// From the start of the handler to its end.
+    /// From the start of the handler to its end, without its waits at stages.
     pub(super) service: Duration,
     /// What of it a worker was kept for.
     pub(super) worked: Duration,
@@ -59,9 +67,16 @@ impl Call {
         Self { context, session_id: session.id, session: Some(session) }
     }
 
-    fn end(mut self, end: End, started: Instant, now: Instant) {
+    fn end(mut self, end: End, started: Started, now: Instant) {
+        if matches!(end, End::Rejected(_)) {
+            self.context.set_refused();
+        }
         if let Some(session) = self.session.take() {
-            let (service, worked) = (now.since(started), self.context.worked(now));
+            // Budgets are for waits, which must not be taken for service (Protego §3.2). Waits of
+            // branches that run at once may be longer than the handler.
+            let waited = self.context.charged().saturating_sub(started.charged);
+            let service = now.since(started.at).saturating_sub(waited);
+            let worked = self.context.worked(now);
             session.reply(Reply { context: self.context.clone(), end, service, worked });
         }
     }
@@ -86,9 +101,9 @@ where
     H: Future<Output = Result<Bytes, Status>>,
 {
     // The first poll: the request has just left the run queue, and its wait there is charged.
-    let started = call.context.polled_at();
-    if let Err(rejected) = admission.dequeue(started, call.session_id, &call.context) {
-        return call.end(End::Rejected(rejected), started, started);
+    let started = Started { at: call.context.polled_at(), charged: call.context.charged() };
+    if let Err(rejected) = admission.dequeue(started.at, call.session_id, &call.context) {
+        return call.end(End::Rejected(rejected), started, started.at);
     }
     let result = handler.await;
     let end = match result {
@@ -103,6 +118,11 @@ impl Reply {
     /// The reply of a call whose handler did not run to its end.
     pub(super) fn unserved(context: Context, end: End) -> Self {
         Self { context, end, service: Duration::ZERO, worked: Duration::ZERO }
+    }
+
+    /// True if a stage refused it.
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(self.end, End::Rejected(_))
     }
 
     /// What the controller is told.

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use seawall_control::request::Stage;
 use seawall_measure::names;
 
-use super::admission::Admission;
+use super::admission::{Admission, BudgetParts};
 use super::close::CloseReason;
 use super::job::{End, Reply};
 
@@ -70,6 +71,12 @@ pub struct Stats {
     pub outstanding: u64,
     /// Time that workers spent in handlers, in nanoseconds.
     pub busy_nanos: u64,
+    /// Service time, start to end but for waits at stages, that 99 % of requests did not exceed.
+    pub service_p99: Duration,
+    /// Network round trip that 99 % do not exceed; of the newest request's session.
+    pub network_p99: Duration,
+    /// The queueing delay that the newest request may meet; zero where there is no limit.
+    pub budget: Duration,
     /// What the algorithm shows of itself.
     pub controller: Vec<(&'static str, f64)>,
 }
@@ -114,6 +121,7 @@ impl Counters {
 
     pub(super) fn snapshot(&self, admission: &Admission) -> Stats {
         let read = |counter: &AtomicU64| counter.load(Relaxed);
+        let BudgetParts { service_p99, network_p99, budget } = admission.budget();
         Stats {
             requests: read(&self.requests),
             completions: read(&self.completions),
@@ -132,6 +140,9 @@ impl Counters {
             sessions: admission.session_count() as u64,
             outstanding: u64::from(admission.in_flight()),
             busy_nanos: read(&self.busy_nanos),
+            service_p99,
+            network_p99,
+            budget,
             controller: admission.metrics().iter().collect(),
         }
     }
@@ -166,6 +177,9 @@ impl Stats {
             metrics::counter!(names::PROTOCOL_ERRORS.name, "kind" => *kind).absolute(*errors);
         }
         metrics::gauge!(names::WORKER_BUSY.name).set(self.busy_nanos as f64 / 1e9);
+        metrics::gauge!(names::SERVICE_P99.name).set(self.service_p99.as_secs_f64());
+        metrics::gauge!(names::NETWORK_P99.name).set(self.network_p99.as_secs_f64());
+        metrics::gauge!(names::DELAY_BUDGET.name).set(self.budget.as_secs_f64());
         metrics::gauge!(names::SESSIONS.name).set(self.sessions as f64);
         metrics::gauge!(names::OUTSTANDING.name).set(self.outstanding as f64);
         for (name, value) in &self.controller {

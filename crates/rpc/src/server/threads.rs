@@ -24,6 +24,8 @@ use std::task::{Context as TaskContext, Poll};
 use std::thread;
 
 use seawall_control::Instant;
+use seawall_control::estimate::Ewma;
+use seawall_control::time::nanos;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::coop::unconstrained;
 
@@ -33,6 +35,14 @@ use crate::clock;
 
 /// Tasks that a reactor thread runs before it asks the kernel for news again.
 const EVENT_INTERVAL: u32 = 64;
+
+/// A worker that writes, too, lets a refusal leave before it runs another handler, if handlers take
+/// longer than this, in nanoseconds: about what a write costs. Refusals that are quicker to come by
+/// than to send share a write.
+const TURN_MAX: f64 = 10e3;
+
+/// Weight of the newest turn of a handler in their mean.
+const TURN_WEIGHT: f64 = 0.05;
 
 /// All threads of one server.
 #[derive(Debug)]
@@ -104,13 +114,20 @@ impl Threads {
 fn work(shared: Arc<Shared>) -> impl Future<Output = ()> {
     unconstrained(async move {
         let slice = shared.config.threads.slice;
+        let mut turn = Ewma::new(TURN_WEIGHT);
+        // Who writes is another thread, and awake already.
+        let writes = shared.config.dispatchers() == 0;
         loop {
             let (since, job) = poll_fn(|cx| shared.queue.poll_pop(cx.waker())).await;
             let began = clock::now();
-            let mut now = run(since, began, job);
+            let (mut now, mut refused) = run(since, began, job, &mut turn);
             while now.since(began) < slice {
+                if writes && refused && turn.value().is_some_and(|turn| turn > TURN_MAX) {
+                    break;
+                }
                 let Some((since, job)) = shared.queue.pop() else { break };
-                now = run(since, now, job);
+                let ran = run(since, now, job, &mut turn);
+                (now, refused) = (ran.0, refused || ran.1);
             }
             shared.counters.busy_nanos.fetch_add(now.since(began).as_nanos() as u64, Relaxed);
             if shared.queue.len() > 0 {
@@ -120,17 +137,22 @@ fn work(shared: Arc<Shared>) -> impl Future<Output = ()> {
     })
 }
 
-/// Polls one handler, and charges what it waited since it could run.
-fn run(since: Instant, now: Instant, job: Job) -> Instant {
+/// Polls one handler, and charges what it waited since it could run. Gives the time, and whether a
+/// stage has refused the request; of one that was not, `turn` learns how long that took.
+fn run(since: Instant, began: Instant, job: Job, turn: &mut Ewma) -> (Instant, bool) {
     let context = job.metadata().clone();
-    context.begin_poll(since, now);
+    context.begin_poll(since, began);
     // A handler that panics fails its own call and nobody else's.
     if catch_unwind(AssertUnwindSafe(|| job.run())).is_err() {
         tracing::error!("a handler panicked; its call was answered with an error");
     }
     let now = clock::now();
     context.end_poll(now);
-    now
+    let refused = context.is_refused();
+    if !refused {
+        turn.observe(nanos(now.since(began)) as f64);
+    }
+    (now, refused)
 }
 
 /// Lets all other tasks of the thread run, and its reactor look for news.
