@@ -73,6 +73,7 @@ pub mod keys;
 pub mod latency;
 pub mod names;
 pub mod outcome;
+pub mod paths;
 pub mod recorder;
 pub mod series;
 pub mod service;
@@ -82,6 +83,7 @@ pub use arrivals::{Arrivals, Load, Process, Rates, Schedule, ScheduleError, Sche
 pub use keys::{KeyValueMix, Keys, Operation, Popularity, ValueSize};
 pub use latency::Latencies;
 pub use outcome::{DropReason, Outcome};
+pub use paths::Paths;
 pub use recorder::{ClassSummary, Figures, Recorder, RecorderConfig, Summary, Window};
 pub use series::{Bin, Series, SeriesConfig, Settled, Stability};
 pub use service::{ServiceTime, Shape};

@@ -89,9 +89,9 @@ metrics! {
         "Age of the oldest waiting request, summed over the queues in front of the handlers";
     TARGET_DELAY = "seawall_target_delay_seconds", Gauge, Seconds, [],
         "Queueing delay that the algorithm steers for";
-    SERVICE_P99 = "seawall_service_p99_seconds", Gauge, Seconds, [],
+    SERVICE_TAIL = "seawall_service_tail_seconds", Gauge, Seconds, [],
         "Time that 99 % of handlers do not exceed, waits at stages apart";
-    NETWORK_P99 = "seawall_network_p99_seconds", Gauge, Seconds, [],
+    NETWORK_TAIL = "seawall_network_tail_seconds", Gauge, Seconds, [],
         "Network round trip that 99 % of the newest request's session do not exceed";
     DELAY_BUDGET = "seawall_delay_budget_seconds", Gauge, Seconds, [],
         "Queueing delay that the newest request may meet at all stages together; 0 without a limit";

@@ -13,7 +13,7 @@ use seawall_measure::{KeyValueMix, Process, Schedule, ScheduleError};
 use seawall_rpc::{ClientConfig, ClientTls};
 
 use super::engine::Offer;
-use super::workload::Workload;
+use super::workload::{NamedBy, Workload};
 use crate::options::{Settings, Sources, readable, text};
 
 /// Longest run: a day, which nobody means to exceed.
@@ -58,6 +58,15 @@ pub(crate) struct Options {
     /// 0.9/zipf:100000:0.99/uniform:5:1000 [default: usr]
     #[arg(long, value_name = "MIX")]
     mix: Option<KeyValueMix>,
+
+    /// Requests of a synthetic workload name their data path, and are measured apart by it: the
+    /// server's option --paths says which locks there are [default: they name none]
+    #[arg(long, value_enum, value_name = "HOW")]
+    path_by: Option<NamedBy>,
+
+    /// Part of these requests that take the first path, 0 to 1
+    #[arg(long, default_value_t = 0.5, requires = "path_by")]
+    share: f64,
 
     /// Requests per second, or a schedule of rates such as 0s:5k,2s:20k whose times count from the
     /// begin of the warm-up; with --capacity also 0.5x
@@ -170,7 +179,10 @@ impl Options {
         let servers: Result<Vec<SocketAddr>> =
             self.servers.iter().map(|name| resolve(name)).collect();
         let workload = match self.workload {
-            Kind::Synthetic => Workload::Synthetic,
+            Kind::Synthetic => match self.path_by {
+                None => Workload::Synthetic,
+                Some(by) => Workload::Paths { by, first: self.share },
+            },
             Kind::Kv => Workload::Kv(self.mix.unwrap_or_else(KeyValueMix::usr)),
         };
         Ok(Offer {
@@ -193,7 +205,10 @@ impl Options {
     /// What was asked for, as it is shown on a page.
     pub(super) fn facts(&self) -> Vec<(&'static str, String)> {
         let workload = match (self.workload, &self.mix) {
-            (Kind::Synthetic, _) => "synthetic: requests that spend CPU time".into(),
+            (Kind::Synthetic, _) => match self.path_by {
+                None => "synthetic: requests that spend CPU time".into(),
+                Some(_) => format!("synthetic: {} of the requests on the first path", self.share),
+            },
             (Kind::Kv, mix) => format!("kv: {}", mix.unwrap_or_else(KeyValueMix::usr)),
         };
         let capacity = self.capacity.map_or(String::new(), |rate| format!(", 1x is {rate}/s"));
@@ -226,6 +241,12 @@ impl Options {
         if let Some(keys) = self.mix.map(|mix| mix.keys().count()).filter(|&keys| keys > MOST_KEYS)
         {
             bail!("--mix has {keys} keys, all to be written before; allowed: 1 to {MOST_KEYS}");
+        }
+        if self.path_by.is_some() && self.workload != Kind::Synthetic {
+            bail!("--path-by is about synthetic requests; leave --workload away");
+        }
+        if !(0.0..=1.0).contains(&self.share) {
+            bail!("--share is {}; allowed: 0 to 1", self.share);
         }
         if self.time.is_zero() {
             bail!("--time is 0s; allowed: above 0s");

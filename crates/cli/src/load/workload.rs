@@ -1,12 +1,13 @@
 //! What the requests of a load are.
 
 use bytes::{Bytes, BytesMut};
+use clap::ValueEnum;
 use seawall_control::Rng;
 use seawall_kv::native;
 use seawall_measure::{KeyValueMix, Operation};
 use seawall_rpc::Request;
 
-use crate::serve::WORK;
+use crate::serve::{PATHS, WORK};
 
 /// The index of lookups among the classes of [`Workload::Kv`]; that of writes is 1.
 const LOOKUP: usize = 0;
@@ -16,8 +17,24 @@ const LOOKUP: usize = 0;
 pub(crate) enum Workload {
     /// Requests that spend CPU time, as much as the server draws.
     Synthetic,
+    /// The same, each with a data path that it names.
+    Paths {
+        /// How.
+        by: NamedBy,
+        /// Part of the requests that take the first path, 0 to 1.
+        first: f64,
+    },
     /// Reads and writes of a key-value store.
     Kv(KeyValueMix),
+}
+
+/// How a request names its data path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum NamedBy {
+    /// Each path has its own method, so that the server knows it before it runs the request
+    Method,
+    /// By its data: to a server that does not look into it, all requests are the same
+    Data,
 }
 
 impl Workload {
@@ -25,6 +42,7 @@ impl Workload {
     pub(crate) fn classes(&self) -> &'static [&'static str] {
         match self {
             Self::Synthetic => &["work"],
+            Self::Paths { .. } => &["first", "second"],
             Self::Kv(_) => &["get", "set"],
         }
     }
@@ -33,6 +51,14 @@ impl Workload {
     pub(super) fn next(&self, rng: &mut Rng) -> (usize, Request) {
         match self {
             Self::Synthetic => (0, Request::new(WORK, Bytes::new())),
+            Self::Paths { by, first } => {
+                let path = usize::from(!rng.chance(*first));
+                let request = match by {
+                    NamedBy::Method => Request::new(PATHS[path], Bytes::new()),
+                    NamedBy::Data => Request::new(WORK, Bytes::from_static(&[[0], [1]][path])),
+                };
+                (path, request)
+            }
             Self::Kv(mix) => match mix.sample(rng) {
                 Operation::Get { key } => (LOOKUP, get(key)),
                 Operation::Set { key, value_len } => (1, set(key, value_len)),

@@ -1,10 +1,10 @@
 //! `seawall serve`: a server in this process, until it is told to stop.
 
-mod burn;
 mod config;
 mod metrics;
 mod print;
 mod running;
+mod stages;
 mod stop;
 mod synthetic;
 
@@ -14,10 +14,11 @@ use std::time::Duration;
 
 use anyhow::{Error, Result, anyhow};
 use clap::builder::PossibleValuesParser;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use seawall_control::admission;
 use seawall_control::config::duration;
-use seawall_measure::ServiceTime;
+use seawall_measure::{Paths, ServiceTime};
+use seawall_sync::contention;
 use toml::Value;
 
 use crate::descriptors;
@@ -28,7 +29,7 @@ use running::Running;
 use stop::Stop;
 
 pub(crate) use running::Ready;
-pub(crate) use synthetic::{NULL, WORK};
+pub(crate) use synthetic::{NULL, PATHS, WORK};
 
 /// How long a server that is told to stop may take to answer what it has accepted.
 const GRACE: Duration = Duration::from_secs(5);
@@ -41,12 +42,15 @@ Examples:
   seawall serve kv --config seawall.toml            ... to edit and to use
 
 Once it is ready, the server prints its addresses as one line of JSON. Ctrl-C or SIGTERM stops it: \
-what it has accepted is answered first.";
+what it has accepted is answered first. Locks and other stages at which requests had to wait are \
+listed then, the most contended first.";
 
 const SYNTHETIC_EXAMPLES: &str = "\
 Examples:
   seawall serve synthetic --service bimodal:10us --slo 500us
   seawall serve synthetic --algorithm none --listen 127.0.0.1:7118
+  seawall serve synthetic --paths two:0.2           a fifth needs one lock, the rest another
+  seawall serve synthetic --service const:0us --wait const:2ms --paths hot:0.5 --locks plain
   seawall serve synthetic --set server.admission.breakwater.beta=0.04
   seawall load 127.0.0.1:7117 --rate 20k            then offer it a load";
 
@@ -84,6 +88,15 @@ pub(crate) struct Options {
     #[arg(long, global = true, value_name = "DURATION")]
     slo: Option<duration::Text>,
 
+    /// How often clients may send a request until it is served; the target delay follows from it
+    /// [default: 1]
+    #[arg(long, global = true, value_name = "NUMBER")]
+    attempts: Option<u8>,
+
+    /// Within how long this server alone serves or refuses [default: the SLO over the attempts]
+    #[arg(long, global = true, value_name = "DURATION")]
+    target_delay: Option<duration::Text>,
+
     /// Serve Prometheus metrics here, such as 127.0.0.1:9117 [default: nowhere]
     #[arg(long, global = true, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
@@ -96,6 +109,10 @@ pub(crate) struct Options {
     /// and do not serve
     #[arg(long, global = true)]
     print_config: bool,
+
+    /// Print the contended stages as one line of JSON at the end
+    #[arg(long, global = true)]
+    json: bool,
 
     /// Stop when standard input ends, too: for a parent process that must not leave servers behind
     #[arg(long, global = true)]
@@ -111,6 +128,19 @@ enum Service {
         /// exp:100us]
         #[arg(long, value_name = "DISTRIBUTION")]
         service: Option<ServiceTime>,
+
+        /// What a request waits for then, off the CPU, in the same form [default: nothing]
+        #[arg(long, value_name = "DISTRIBUTION")]
+        wait: Option<ServiceTime>,
+
+        /// Locks that requests hold all the while: none, two:SHARE (that part needs one lock, the
+        /// rest another), hot:SHARE (that part needs a lock) [default: none]
+        #[arg(long, value_name = "PATHS")]
+        paths: Option<Paths>,
+
+        /// What a request does that comes to a lock [default: larger]
+        #[arg(long, value_enum, value_name = "KIND")]
+        locks: Option<synthetic::LockKind>,
 
         #[command(flatten)]
         settings: Settings,
@@ -153,27 +183,47 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     stop.wait(metrics::PERIOD, || {
         if config.metrics.listen.is_some() {
             running.stats().publish();
+            stages::publish();
         }
     });
+    let contended = contention::report(); // stages are known while they live
     running.shutdown(GRACE);
+    if options.json {
+        return output::print(&stages::json(&contended)?);
+    }
+    if !contended.stages.is_empty() && !options.until_stdin_ends {
+        eprintln!("contended stages:\n{contended}");
+    }
     Ok(())
 }
 
 fn read(options: &Options) -> Result<Config> {
-    let (service, memcached, settings) = match &options.service {
-        Service::Synthetic { service, settings } => (service.as_ref(), None, settings),
-        Service::Kv { memcached, settings } => (None, memcached.as_ref(), settings),
+    let (own, settings) = match &options.service {
+        Service::Synthetic { service, wait, paths, locks, settings } => {
+            let locks = locks.and_then(|kind| kind.to_possible_value());
+            let own = vec![
+                ("synthetic.service", text(service.as_ref())),
+                ("synthetic.wait", text(wait.as_ref())),
+                ("synthetic.paths", text(paths.as_ref())),
+                ("synthetic.locks", locks.map(|kind| Value::String(kind.get_name().to_owned()))),
+            ];
+            (own, settings)
+        }
+        Service::Kv { memcached, settings } => {
+            (vec![("kv.memcached", text(memcached.as_ref()))], settings)
+        }
     };
     let one_worker = options.pin.map(|_| Value::Integer(1));
-    let flags = [
+    let common = [
         ("server.listen", text(options.listen.as_ref())),
         ("server.admission.algorithm", text(options.algorithm.as_ref())),
         ("server.slo", text(options.slo.as_ref())),
+        ("server.attempts", options.attempts.map(|attempts| Value::Integer(attempts.into()))),
+        ("server.target_delay", text(options.target_delay.as_ref())),
         ("server.threads.workers", one_worker),
         ("metrics.listen", text(options.metrics.as_ref())),
-        ("synthetic.service", text(service)),
-        ("kv.memcached", text(memcached)),
     ];
+    let flags: Vec<_> = common.into_iter().chain(own).collect();
     let config: Config = options.sources.read(settings, &flags)?;
     config.validate()?;
     Ok(config)
@@ -192,7 +242,7 @@ fn advised(error: Error) -> Error {
 
 fn describe(service: &Service, config: &Config, ready: &Ready) -> String {
     let what = match service {
-        Service::Synthetic { .. } => format!("synthetic service ({})", config.synthetic.service),
+        Service::Synthetic { .. } => config.synthetic.to_string(),
         Service::Kv { .. } => "key-value store".into(),
     };
     let memcached = match ready.memcached {

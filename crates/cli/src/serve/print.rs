@@ -8,7 +8,10 @@ use super::config::Config;
 /// What can be set and is not by default: tables, and their options with an example each, which is
 /// what they default to under an SLO of 2 ms if that is known. TOML cannot say that something is
 /// unset, so these are printed as comments.
-const EXAMPLES: [(&str, &[(&str, &str)]); 9] = [
+const EXAMPLES: [(&str, &[(&str, &str)]); 12] = [
+    ("server", &[("target_delay", "2ms"), ("network_p99", "150us"), ("service_p99", "460us")]),
+    ("server.admission.client.retry", &[("patience", "100us")]),
+    ("synthetic", &[("wait", "const:2ms")]),
     ("server.admission.breakwater", &[("target_delay", "800us"), ("drop_delay", "1600us")]),
     ("server.admission.aimd", &[("latency_target", "1ms")]),
     ("server.admission.codel", &[("target", "500us"), ("interval", "500us")]),
@@ -85,7 +88,7 @@ mod tests {
         let file = file(&Config::default()).unwrap();
         let (options, tls) = file.split_once("\n# [server.tls]\n").unwrap();
         let comments: Vec<&str> = options.lines().filter(|line| line.starts_with("# ")).collect();
-        assert_eq!(comments.len(), 11, "{file}");
+        assert_eq!(comments.len(), 16, "{file}");
         for comment in comments {
             read(&options.replace(comment, &comment[2..]));
         }

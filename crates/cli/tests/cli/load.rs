@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::support::{Said, Served, fail, run_after, succeed};
 
 /// A load of a moment.
-const BRIEFLY: [&str; 8] =
+pub(crate) const BRIEFLY: [&str; 8] =
     ["--rate", "300", "--sessions", "4", "--warm-up", "50ms", "--time", "250ms"];
 
 const SYNTHETIC: [&str; 3] = ["synthetic", "--service", "const:10us"];
@@ -22,7 +22,7 @@ fn load(servers: &[&Served], arguments: &[&str]) -> Said {
 
 /// The keys and values that the documents promise.
 #[track_caller]
-fn check(summary: &Value, classes: &[&str]) {
+pub(crate) fn check(summary: &Value, classes: &[&str]) {
     let number = |part: &Value, key: &str| {
         part[key].as_f64().unwrap_or_else(|| panic!("{key} is no number in {part}"))
     };

@@ -8,6 +8,7 @@ mod help;
 mod load;
 mod metrics;
 mod pages;
+mod paths;
 mod serve;
 mod sim;
 mod support;

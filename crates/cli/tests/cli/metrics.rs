@@ -39,6 +39,20 @@ fn the_state_of_admission_is_shown() {
 }
 
 #[test]
+fn contended_stages_are_shown_by_name() {
+    let service = ["synthetic", "--service=const:0us", "--wait=const:10ms", "--paths=hot:1"];
+    let watched = Watched::start(&[&service[..], &["--locks=plain"]].concat());
+    watched.load(&[]);
+    let counted = [names::STAGE_WAITS, names::STAGE_ACQUISITIONS, names::STAGE_WAITED];
+    for metric in counted {
+        until("somebody waited", || watched.value(&metric) > Some(0.0));
+    }
+    assert!(watched.scrape().contains("{stage=\"first_lock\"}"));
+    let parts = [names::SERVICE_TAIL, names::NETWORK_TAIL, names::DELAY_BUDGET];
+    assert!(parts.iter().all(|part| watched.value(part) > Some(0.0)));
+}
+
+#[test]
 fn nothing_else_is_shown() {
     let mut strangers = BTreeSet::new();
     for algorithm in seawall_control::admission::NAMES {

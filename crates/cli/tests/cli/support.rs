@@ -1,6 +1,6 @@
 //! Processes that end with the test, and what they said.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
@@ -104,7 +104,7 @@ pub(crate) fn fail(arguments: &[&str], expected: &[&str]) {
 pub(crate) struct Served {
     child: Child,
     /// Kept open: a server may have more to say.
-    _output: BufReader<ChildStdout>,
+    output: BufReader<ChildStdout>,
     ready: Value,
 }
 
@@ -137,7 +137,7 @@ impl Served {
         let Ok(ready) = serde_json::from_str(&line) else {
             panic!("seawall {} does not serve: {:?}", arguments.join(" "), child.wait_with_output())
         };
-        Self { child, _output: output, ready }
+        Self { child, output, ready }
     }
 
     /// Where it listens for the native protocol.
@@ -166,6 +166,18 @@ impl Served {
     pub(crate) fn signalled(mut self, signal: Signal) -> ExitStatus {
         kill(pid(&self.child), signal).expect("the server still runs");
         self.ended()
+    }
+
+    /// Sends SIGTERM; gives what the server then says on standard output and on standard error.
+    #[track_caller]
+    pub(crate) fn last_words(mut self) -> (String, String) {
+        kill(pid(&self.child), Signal::SIGTERM).expect("the server still runs");
+        let (mut output, mut errors) = (String::new(), String::new());
+        self.output.read_to_string(&mut output).expect("it speaks UTF-8");
+        let mut stderr = self.child.stderr.take().expect("it is piped");
+        stderr.read_to_string(&mut errors).expect("it speaks UTF-8");
+        assert!(self.ended().success(), "{errors}");
+        (output, errors)
     }
 
     /// Ends the server's standard input, and waits for its end.

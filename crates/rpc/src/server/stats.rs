@@ -177,8 +177,8 @@ impl Stats {
             metrics::counter!(names::PROTOCOL_ERRORS.name, "kind" => *kind).absolute(*errors);
         }
         metrics::gauge!(names::WORKER_BUSY.name).set(self.busy_nanos as f64 / 1e9);
-        metrics::gauge!(names::SERVICE_P99.name).set(self.service_p99.as_secs_f64());
-        metrics::gauge!(names::NETWORK_P99.name).set(self.network_p99.as_secs_f64());
+        metrics::gauge!(names::SERVICE_TAIL.name).set(self.service_p99.as_secs_f64());
+        metrics::gauge!(names::NETWORK_TAIL.name).set(self.network_p99.as_secs_f64());
         metrics::gauge!(names::DELAY_BUDGET.name).set(self.budget.as_secs_f64());
         metrics::gauge!(names::SESSIONS.name).set(self.sessions as f64);
         metrics::gauge!(names::OUTSTANDING.name).set(self.outstanding as f64);
