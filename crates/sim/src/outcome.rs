@@ -36,6 +36,12 @@ pub struct Run {
     pub busy: f64,
     /// What the servers did, counted.
     pub counts: Counts,
+    /// Requests that were sent again to another replica, for each request offered.
+    #[serde(default)]
+    pub retry_share: f64,
+    /// Requests that one replica gave no credit for in time, for each request offered.
+    #[serde(default)]
+    pub move_share: f64,
     /// How the servers took each shift of the load; only of runs with a time series.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shifts: Vec<Shift>,
@@ -77,7 +83,16 @@ pub struct Shift {
 }
 
 /// Metrics that claims may name, beside those of [`Figures`] and of shifts.
-const METRICS: [&str; 6] = ["goodput_share", "received", "sent", "credits", "busy", "revoked"];
+const METRICS: [&str; 8] = [
+    "goodput_share",
+    "received",
+    "sent",
+    "credits",
+    "busy",
+    "revoked",
+    "retry_share",
+    "move_share",
+];
 
 /// Whether a claim may ask for it.
 pub(crate) fn is_metric(name: &str) -> bool {
@@ -116,6 +131,7 @@ impl Run {
         let per_second = |count: u64| count as f64 / seconds;
         let cores = f64::from(scenario.server.cores) * scenario.server.speeds.len() as f64;
         let counts = report.counts;
+        let calls = report.retries.calls.max(1) as f64;
         Self {
             params,
             seed,
@@ -128,6 +144,8 @@ impl Run {
             credits: per_second(counts.credits),
             busy: counts.busy_ns as f64 / 1e9 / seconds / cores,
             counts,
+            retry_share: report.retries.retries as f64 / calls,
+            move_share: report.retries.moves as f64 / calls,
             shifts: report.series.as_ref().map_or_else(Vec::new, |series| shifts(scenario, series)),
             series: report.series.as_ref().map_or_else(Vec::new, |series| series.bins().collect()),
             recovered: report.recovered,
@@ -144,6 +162,8 @@ impl Run {
             "credits" => Some(self.credits),
             "busy" => Some(self.busy),
             "revoked" => Some(self.counts.revoked as f64),
+            "retry_share" => Some(self.retry_share),
+            "move_share" => Some(self.move_share),
             _ => match name.strip_prefix("shift").and_then(|rest| rest.split_once('.')) {
                 Some((number, field)) => {
                     self.shifts.get(number.parse::<usize>().ok()?.checked_sub(1)?)?.metric(field)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use seawall_control::{Rng, admission};
+use seawall_control::{Rng, admission, retry};
 use seawall_sim::scenario::{Balance, Class, Crash, Step};
 use seawall_sim::world::Report;
 use seawall_sim::{Scenario, World};
@@ -52,6 +52,16 @@ fn scenario(seed: u64) -> Scenario {
     (scenario.run.warm_up, scenario.run.time) = (Duration::ZERO, Duration::from_millis(30));
 
     scenario.admission.client.pending_max = *pick(rng, &[1, 16, 1024]);
+    if rng.chance(0.3) {
+        scenario.admission.client.retry = retry::Config {
+            attempts: *pick(rng, &[2, 3, 16]),
+            budget: *pick(rng, &[0.0, 0.1, 1.0]),
+            burst: *pick(rng, &[0, 10]),
+            patience: *pick(rng, &[None, Some(Duration::ZERO), Some(Duration::from_millis(1))]),
+        };
+        let balances = [Balance::First, Balance::RoundRobin, Balance::Random];
+        scenario.workload.balance = *pick(rng, &balances);
+    }
     scenario.admission.credit.messages_per_reply = *pick(rng, &[0.0, 0.25, 4.0]);
     scenario.admission.credit.revoke_beyond = *pick(rng, &[0.0, 0.125, f64::INFINITY]);
     scenario.admission.breakwater.beta = *pick(rng, &[0.02, 0.5]);

@@ -66,6 +66,12 @@ impl Scenario {
         self.slo.unwrap_or((self.workload.mean_service() + self.network.rtt()) * SLO_FACTOR)
     }
 
+    /// Within how long each replica alone has to answer.
+    pub fn target_delay(&self) -> Duration {
+        let attempts = u32::from(self.admission.client.retry.attempts.max(1));
+        self.server.target_delay.unwrap_or(self.slo() / attempts)
+    }
+
     /// Requests per second that the servers can take at most when each request costs what it costs
     /// alone: a load of `1x`.
     pub fn capacity(&self) -> f64 {

@@ -15,6 +15,10 @@ pub struct Server {
     pub cores: u32,
     /// One number for each replica: how fast its cores are. Default `[1.0]`, a single one.
     pub speeds: Vec<f64>,
+    /// Within how long each replica alone has to answer, as at a live server. Default: the SLO
+    /// over the attempts that `admission.client.retry` lets requests have (Protego §3.3).
+    #[serde(with = "duration::option")]
+    pub target_delay: Option<Duration>,
     /// Requests per second that a load of `1x` means. Default: what the cores can do with requests
     /// that share no message.
     pub capacity: Option<f64>,
@@ -52,6 +56,7 @@ impl Default for Server {
         Self {
             cores: 10,
             speeds: vec![1.0],
+            target_delay: None,
             capacity: None,
             budget: Budget::Off,
             costs: Costs::default(),
@@ -88,6 +93,9 @@ impl Server {
         {
             let problem = "give 1 to 64 numbers, one for each replica, from 0.001 to 1000";
             return Err(ConfigError::new("server.speeds", problem));
+        }
+        if self.target_delay.is_some_and(|target| target.is_zero()) {
+            return Err(ConfigError::new("server.target_delay", "give more than 0s"));
         }
         match self.capacity {
             Some(capacity) => {

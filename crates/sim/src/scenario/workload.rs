@@ -73,6 +73,8 @@ pub enum Balance {
     RoundRobin,
     /// Any, with equal chance.
     Random,
+    /// Always the first; the others get what it did not take (Protego, figure 8).
+    First,
     /// Of two at random the one that has fewer of this client's requests.
     #[default]
     TwoChoices,

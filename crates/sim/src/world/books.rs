@@ -70,7 +70,9 @@ impl Books {
             State::Admitted => from == State::Sent,
             State::Served => from == State::Admitted,
             State::Refused => matches!(from, State::Sent | State::Admitted),
-            State::Waiting | State::Orphan => false,
+            // At another replica's turn.
+            State::Waiting => matches!(from, State::Waiting | State::Refused),
+            State::Orphan => false,
         };
         self.demand(legal, Rule::OneEnd, || format!("from {from:?} to {to:?}"));
         self.leaves(from);

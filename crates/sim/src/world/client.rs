@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_control::client::{self, Outbox};
-use seawall_control::controller::{Algorithm, Demand, Feedback, Init, Response};
-use seawall_control::request::Class;
+use seawall_control::controller::{Algorithm, Feedback, Init, Response};
+use seawall_control::retry::{self, End, Policy};
 use seawall_control::{Instant, Rng};
 use seawall_measure::Outcome;
 use seawall_measure::outcome::DropReason;
@@ -23,17 +23,19 @@ pub(super) struct Client {
     id: u32,
     seeds: Rng,
     /// One for each replica.
-    connections: Vec<Connection>,
+    pub(super) connections: Vec<Connection>,
     /// How many connections each replica had before.
     generation: u16,
     /// The replica that is next in turn.
     turn: usize,
+    /// Whether what failed is tried again.
+    pub(super) policy: Policy,
 }
 
 /// A client's end of a connection.
 #[derive(Debug)]
-struct Connection {
-    outbox: Outbox<RequestId>,
+pub(super) struct Connection {
+    pub(super) outbox: Outbox<RequestId>,
     /// When a timer event is due.
     timer: Instant,
     /// When the newest message reaches the server: none overtakes another.
@@ -42,9 +44,9 @@ struct Connection {
 
 impl Client {
     /// A client that is not connected yet.
-    pub(super) fn new(id: u32, seed: u64, replicas: usize) -> Self {
-        let connections = Vec::with_capacity(replicas);
-        Self { id, seeds: Rng::new(seed), connections, generation: 0, turn: 0 }
+    pub(super) fn new(id: u32, seed: u64, replicas: usize, retry: &retry::Config) -> Self {
+        let (connections, policy) = (Vec::with_capacity(replicas), Policy::new(retry));
+        Self { id, seeds: Rng::new(seed), connections, generation: 0, turn: 0, policy }
     }
 
     fn connect(
@@ -78,24 +80,37 @@ impl Client {
         self.connections.iter().map(|connection| connection.outbox.pending() as u64).sum()
     }
 
-    fn link(&self, server: usize) -> Link {
+    /// Replicas that were not tried.
+    pub(super) fn untried(&self, tried: u64) -> usize {
+        (0..self.connections.len()).filter(|server| tried & (1 << server) == 0).count()
+    }
+
+    pub(super) fn link(&self, server: usize) -> Link {
         Link { client: self.id, server: server as u16, generation: self.generation }
     }
 
-    fn choose(&mut self, balance: Balance, rng: &mut Rng) -> usize {
-        let replicas = self.connections.len();
-        if replicas == 1 {
+    /// A replica that was not tried.
+    pub(super) fn choose(&mut self, balance: Balance, tried: u64, rng: &mut Rng) -> usize {
+        if self.connections.len() == 1 {
             return 0;
         }
+        let untried = |server: &usize| tried & (1 << server) == 0;
+        let open: Vec<usize> = (0..self.connections.len()).filter(untried).collect();
+        let replicas = open.len();
+        if replicas == 1 {
+            return open[0];
+        }
         match balance {
+            Balance::First => open[0],
             Balance::RoundRobin => {
                 self.turn = (self.turn + 1) % replicas;
-                self.turn
+                open[self.turn]
             }
-            Balance::Random => rng.below(replicas as u64) as usize,
+            Balance::Random => open[rng.below(replicas as u64) as usize],
             Balance::TwoChoices => {
                 let one = rng.below(replicas as u64) as usize;
                 let other = (one + 1 + rng.below(replicas as u64 - 1) as usize) % replicas;
+                let (one, other) = (open[one], open[other]);
                 let load = |server: usize| {
                     let outbox = &self.connections[server].outbox;
                     outbox.pending() + outbox.outstanding() as usize
@@ -155,17 +170,11 @@ impl World<'_> {
             let dropped = Outcome::DroppedAtClient(DropReason::Disconnected);
             return self.tell(class, self.now, dropped);
         }
-        let server = owner.choose(self.scenario.workload.balance, &mut self.balance);
-        let link = owner.link(server);
+        owner.policy.on_call();
+        let link = owner.link(0);
         let id = self.requests.insert(Request::new(self.now, link, class, nature));
         self.books.offered();
-        let mut demand = Demand::new(0);
-        (demand.id, demand.class) = (nature, Class(class));
-        let deadline =
-            self.scenario.workload.deadline.map_or(Instant::NEVER, |deadline| self.now + deadline);
-        let request = client::Request { item: id, demand, deadline };
-        owner.connections[usize::from(link.server)].outbox.submit(self.now, request);
-        self.flush(link);
+        self.submit(id);
     }
 
     /// A message has reached its client.
@@ -185,7 +194,11 @@ impl World<'_> {
             if let Some(connection) = standing(&mut self.clients, link) {
                 connection.outbox.on_response(self.now, &response);
             }
-            self.end(id, if served { Outcome::Success } else { Outcome::Rejected });
+            if served {
+                self.end(id, Outcome::Success);
+            } else {
+                self.give_up(id, End::Refused, Outcome::Rejected);
+            }
         }
         self.flush(link);
     }
@@ -201,7 +214,7 @@ impl World<'_> {
     }
 
     /// Lets everything leave that may, in one message, and gives up what will never.
-    fn flush(&mut self, link: Link) {
+    pub(super) fn flush(&mut self, link: Link) {
         let Some(connection) = standing(&mut self.clients, link) else { return };
         let mut leaving = Chain::EMPTY;
         while let Some(departed) = connection.outbox.poll_send(self.now) {
@@ -210,6 +223,7 @@ impl World<'_> {
             let request = &mut self.requests[id];
             request.state = State::Sent;
             request.sent = self.now;
+            request.attempts = request.attempts.saturating_add(1);
             request.report = departed.report;
             self.requests.append(&mut leaving, id);
         }
@@ -220,7 +234,7 @@ impl World<'_> {
         }
         self.rearm(link);
         for (id, reason) in dropped {
-            self.end(id, Outcome::DroppedAtClient(reason.into()));
+            self.give_up(id, End::NoCredit, Outcome::DroppedAtClient(reason.into()));
         }
         if leaving.len > 0 || report.is_some() {
             self.on_the_way += u64::from(leaving.len);
@@ -246,7 +260,7 @@ impl World<'_> {
 }
 
 /// The connection that `link` names, if it still stands.
-fn standing(clients: &mut [Client], link: Link) -> Option<&mut Connection> {
+pub(super) fn standing(clients: &mut [Client], link: Link) -> Option<&mut Connection> {
     let client = &mut clients[link.client as usize];
     let stands = link.generation == client.generation;
     if stands { client.connections.get_mut(usize::from(link.server)) } else { None }

@@ -20,7 +20,7 @@ impl World<'_> {
         }
         request.context.charge(now.since(since));
         if !std::mem::replace(&mut request.begun, true) {
-            request.started = now;
+            (request.started, request.waited) = (now, request.context.charged());
             if let Err(rejected) = self.still_worth_it(index, id) {
                 let link = self.requests[id].link;
                 return self.refuse(link, id, rejected.stage);
@@ -102,7 +102,7 @@ impl World<'_> {
         if self.classes.step(request.class, request.step).is_some() {
             return true;
         }
-        let service = self.now.since(request.started);
+        let service = request.service(self.now);
         self.servers[usize::from(index)].predictor.on_served(request.worked, service);
         let link = request.link;
         self.ready(link, id, State::Served);

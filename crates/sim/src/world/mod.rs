@@ -15,6 +15,7 @@ mod handler;
 mod lock;
 mod recovery;
 mod request;
+mod retry;
 mod server;
 mod tracing;
 
@@ -25,6 +26,7 @@ use std::time::Duration;
 use seawall_control::client::Report as ClientReport;
 use seawall_control::config::ConfigError;
 use seawall_control::controller::{Algorithm, Feedback, Init};
+pub use seawall_control::retry::Counts as Retries;
 use seawall_control::{Instant, Rng};
 use seawall_measure::outcome::DropReason;
 use seawall_measure::{Arrivals, Outcome, Recorder, RecorderConfig, Series, SeriesConfig, Window};
@@ -132,6 +134,8 @@ pub struct Report {
     pub series: Option<Series>,
     /// What the servers did in the measured time.
     pub counts: Counts,
+    /// What the clients sent again, over the whole run.
+    pub retries: Retries,
     /// Whether goodput came back after the last overload; `None` when there was none, or no time
     /// to tell.
     pub recovered: Option<bool>,
@@ -199,14 +203,16 @@ impl<'a> World<'a> {
 
     fn populate(&mut self, seeds: &mut Rng) {
         for (index, &speed) in self.scenario.server.speeds.iter().enumerate() {
-            let init = Init { seed: seeds.next_u64(), ..self.init };
+            let target = self.scenario.target_delay();
+            let init = Init { seed: seeds.next_u64(), slo: target, ..self.init };
             let locks = self.classes.locks();
             let server =
                 Server::new(index as u16, self.scenario, speed, locks, &self.algorithm, init);
             self.servers.push(server);
         }
         for client in 0..self.scenario.workload.clients {
-            let away = Client::new(client, seeds.next_u64(), self.servers.len());
+            let retry = &self.scenario.admission.client.retry;
+            let away = Client::new(client, seeds.next_u64(), self.servers.len(), retry);
             self.clients.push(away);
             self.connect(client);
         }
@@ -339,10 +345,19 @@ impl<'a> World<'a> {
     fn report(self) -> Report {
         let mut counts = Counts::default();
         self.servers.iter().for_each(|server| counts.add(server.counts()));
+        let mut retries = Retries::default();
+        for client in &self.clients {
+            let of_client = client.policy.counts();
+            retries.calls += of_client.calls;
+            retries.retries += of_client.retries;
+            retries.moves += of_client.moves;
+            retries.forbidden += of_client.forbidden;
+        }
         Report {
             recorder: self.recorder,
             series: self.series,
             counts,
+            retries,
             recovered: self.recovery.verdict(),
             events: self.events.scheduled(),
         }

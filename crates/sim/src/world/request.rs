@@ -57,10 +57,15 @@ pub(super) struct Request {
     pub(super) begun: bool,
     /// It holds the lock that this step needs.
     pub(super) has_lock: bool,
+    /// How often it was sent, and to which replicas, as the bits of their numbers, it was given.
+    pub(super) attempts: u8,
+    pub(super) tried: u64,
     /// Where it was refused.
     pub(super) refused_at: Stage,
-    /// When its first step began, and the CPU time that all had so far.
+    /// When its first step began, what it had waited until then, and the CPU time that all steps
+    /// had so far.
     pub(super) started: Instant,
+    pub(super) waited: Duration,
     pub(super) worked: Duration,
     /// What its client told with it.
     pub(super) report: Report,
@@ -97,14 +102,31 @@ impl Request {
             step: 0,
             begun: false,
             has_lock: false,
+            attempts: 0,
+            tried: 0,
             refused_at: Stage::ADMISSION,
             started: scheduled,
+            waited: Duration::ZERO,
             worked: Duration::ZERO,
             report: Report { demand: 0, window_ack: 0 },
             work: Rng::new(nature),
             next: NOBODY,
             context: Context::new(Claims::default(), scheduled),
         }
+    }
+
+    /// Makes it what it was before it was sent; its steps take the same times again.
+    pub(super) fn restart(&mut self, now: Instant) {
+        (self.step, self.begun, self.has_lock) = (0, false, false);
+        (self.waited, self.worked) = (Duration::ZERO, Duration::ZERO);
+        self.work = Rng::new(self.number);
+        self.context = Context::new(Claims::default(), now);
+    }
+
+    /// From its first step until now, without what it waited for cores and locks meanwhile.
+    pub(super) fn service(&self, now: Instant) -> Duration {
+        let waited = self.context.charged().saturating_sub(self.waited);
+        now.since(self.started).saturating_sub(waited)
     }
 }
 
@@ -115,6 +137,10 @@ impl Requests {
 
     pub(super) fn remove(&mut self, id: RequestId) -> Request {
         self.0.remove(id as usize)
+    }
+
+    pub(super) fn get(&self, id: RequestId) -> Option<&Request> {
+        self.0.get(id as usize)
     }
 
     pub(super) fn len(&self) -> u64 {

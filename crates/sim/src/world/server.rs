@@ -369,8 +369,8 @@ impl World<'_> {
         let late = request.sent.since(request.scheduled) + waited;
         let deadline = self.scenario.workload.deadline;
         let deadline = deadline.map(|deadline| deadline.saturating_sub(late));
-        let slo = self.init.slo;
-        let left = deadline.map_or(slo, |left| left.min(slo));
+        let target = self.scenario.target_delay();
+        let left = deadline.map_or(target, |left| left.min(target));
         let after = server.predictor.service_p99() + self.init.rtt;
         let context = Context::new(Claims { deadline, ..Claims::default() }, now);
         request.context = match server.budget.of(left, after) {
