@@ -17,8 +17,8 @@ pub(crate) fn now() -> Instant {
     Instant::from_nanos(u64::try_from(Duration::from(time).as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Each look at it takes 40 µs, whatever the machine does: the model checker repeats executions. Its
-/// threads all run on one.
+/// Each look at it takes 40 µs, whatever the machine does: the model checker repeats executions.
+/// Its threads all run on one.
 #[cfg(loom)]
 pub(crate) fn now() -> Instant {
     std::thread_local! {

@@ -16,9 +16,9 @@ use crate::raw::{Acquired, Asker, RawSemaphore, unrefused};
 
 /// A condition that refuses a request which cannot afford to wait for it.
 ///
-/// The wait is predicted by the age of the oldest waiter (Protego §4): nobody knows when a condition
-/// will come true. Notifications wake in the order of arrival, and one that reaches a waiter which
-/// gives up goes to the next.
+/// The wait is predicted by the age of the oldest waiter (Protego §4): nobody knows when a
+/// condition will come true. Notifications wake in the order of arrival, and one that reaches a
+/// waiter which gives up goes to the next.
 ///
 /// ```
 /// use seawall_control::request::{Context, Rejected};
