@@ -78,6 +78,7 @@ impl Bench<'_> {
             client: ClientConfig { rtt, ..ClientConfig::default() },
             workload: self.subject.workload(),
             sessions: self.plan.sessions,
+            retries: false,
             threads: 1,
             process: Process::Poisson,
             rates,

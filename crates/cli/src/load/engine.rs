@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use seawall_control::config::duration;
+use seawall_control::retry::Counts;
 use seawall_control::{Instant, Rng};
 use seawall_measure::{
     Arrivals, Process, Rates, Recorder, RecorderConfig, Series, SeriesConfig, Summary, Window,
 };
-use seawall_rpc::{ClientConfig, Session, clock};
+use seawall_rpc::{Client, ClientConfig, Session, clock};
 use tokio::runtime::{Builder, Runtime};
 
 use super::books::{Books, Closed};
@@ -45,6 +46,8 @@ pub(crate) struct Offer {
     pub(crate) client: ClientConfig,
     pub(crate) workload: Workload,
     pub(crate) sessions: u32,
+    /// Each client has a session with every server, and sends on what one of them did not serve.
+    pub(crate) retries: bool,
     pub(crate) threads: u32,
     pub(crate) process: Process,
     pub(crate) rates: Rates,
@@ -71,6 +74,8 @@ pub(crate) struct Run {
     pub(crate) hit_share: Option<f64>,
     /// What the first request that failed after the warm-up was told.
     pub(crate) first_failure: Option<String>,
+    /// What was sent on to other servers, in the whole run; nothing if that was not wanted.
+    pub(crate) retries: Option<Counts>,
 }
 
 /// A runtime for a thread that does nothing but talk to servers.
@@ -87,7 +92,11 @@ pub(crate) fn run(offer: &Offer, progress: impl FnMut(Duration)) -> Result<Run> 
     let parts = (0..offer.threads.min(offer.sessions))
         .map(|index| Part::open(offer, index))
         .collect::<Result<Vec<_>>>()?;
-    let agreed = agree(offer, parts.iter().flat_map(|part| &part.sessions))?;
+    let clients: Vec<Client> = parts.iter().flat_map(|part| part.clients.clone()).collect();
+    let of_clients: Vec<Session> = clients.iter().flat_map(Client::sessions).collect();
+    let sessions = parts.iter().flat_map(|part| &part.sessions);
+    let agreed = agree(offer, sessions.chain(&of_clients))?;
+    drop(of_clients);
     let start = clock::now() + LEAD;
     let window = Window::after_warm_up(start, offer.warm_up, offer.time);
 
@@ -115,7 +124,19 @@ pub(crate) fn run(offer: &Offer, progress: impl FnMut(Duration)) -> Result<Run> 
         sessions: offer.sessions,
         hit_share: closed.lookups.hit_share(),
         first_failure: closed.first_failure,
+        retries: offer.retries.then(|| sum(&clients)),
     })
+}
+
+fn sum(clients: &[Client]) -> Counts {
+    let mut sum = Counts::default();
+    for counts in clients.iter().map(Client::retries) {
+        sum.calls += counts.calls;
+        sum.retries += counts.retries;
+        sum.moves += counts.moves;
+        sum.forbidden += counts.forbidden;
+    }
+    sum
 }
 
 /// What all servers of a load have in common.
@@ -151,6 +172,8 @@ fn agree<'a>(offer: &Offer, sessions: impl Iterator<Item = &'a Session>) -> Resu
 struct Part {
     runtime: Runtime,
     sessions: Vec<Session>,
+    /// In place of the sessions.
+    clients: Vec<Client>,
     index: u32,
     parts: u32,
 }
@@ -160,10 +183,16 @@ impl Part {
         let parts = offer.threads.min(offer.sessions);
         let runtime = runtime()?;
         let first = |part: u32| u64::from(part) * u64::from(offer.sessions) / u64::from(parts);
-        let servers = (first(index)..first(index + 1))
-            .map(|session| offer.servers[session as usize % offer.servers.len()]);
-        let sessions = runtime.block_on(sessions::open(servers, &offer.client))?;
-        Ok(Self { runtime, sessions, index, parts })
+        let own = first(index)..first(index + 1);
+        let (mut sessions, mut clients) = (Vec::new(), Vec::new());
+        if offer.retries {
+            let open = sessions::open_clients(&offer.servers, own.count(), &offer.client);
+            clients = runtime.block_on(open)?;
+        } else {
+            let servers = own.map(|session| offer.servers[session as usize % offer.servers.len()]);
+            sessions = runtime.block_on(sessions::open(servers, &offer.client))?;
+        }
+        Ok(Self { runtime, sessions, clients, index, parts })
     }
 
     fn generate(
@@ -183,10 +212,11 @@ impl Part {
         let seed = offer.seed.wrapping_add(u64::from(self.index) << 32);
         let rates = offer.rates.share(self.parts);
         let arrivals = Arrivals::new(offer.process, rates, start, seed)
-            .over_sessions(self.sessions.len() as u32);
+            .over_sessions((self.sessions.len() + self.clients.len()) as u32);
         let mut generator = Generator {
             offer,
             sessions: &self.sessions,
+            clients: &self.clients,
             books: &books,
             rng: Rng::new(seed ^ 0x10ad),
             end: window.end,
@@ -207,6 +237,7 @@ fn bin(length: Duration) -> Duration {
 struct Generator<'a> {
     offer: &'a Offer,
     sessions: &'a [Session],
+    clients: &'a [Client],
     books: &'a Books,
     rng: Rng,
     end: Instant,
@@ -249,7 +280,13 @@ impl Generator<'_> {
         request.deadline =
             self.offer.deadline.map(|deadline| deadline.saturating_sub(now.since(scheduled)));
         let done = self.books.issue(class, scheduled, now);
-        self.sessions[session].submit(request, Box::new(done));
+        match self.clients.get(session) {
+            Some(client) => {
+                let client = client.clone();
+                tokio::spawn(async move { done(client.call(request).await) });
+            }
+            None => _ = self.sessions[session].submit(request, Box::new(done)),
+        }
     }
 
     /// Gives what is on its way some time to come back.

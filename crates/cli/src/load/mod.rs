@@ -22,7 +22,8 @@ pub(crate) use options::Options;
 pub(crate) fn run(options: &Options) -> Result<()> {
     let offer = options.offer()?;
     options.html.as_deref().map_or(Ok(()), page::file::check)?;
-    descriptors::suffice(offer.sessions, offer.threads)?;
+    let each = if offer.retries { offer.servers.len() as u32 } else { 1 };
+    descriptors::suffice(offer.sessions.saturating_mul(each), offer.threads)?;
     if let Some(core) = options.pin {
         pin::to_core(core)?;
     }

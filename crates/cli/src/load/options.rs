@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
-use seawall_control::admission;
 use seawall_control::config::duration;
+use seawall_control::{admission, retry};
 use seawall_measure::{KeyValueMix, Process, Schedule, ScheduleError};
 use seawall_rpc::{ClientConfig, ClientTls};
 
@@ -31,6 +31,7 @@ Examples:
   seawall load 127.0.0.1:7117 --rate 0s:0.5x,2s:2x --capacity 10k --html load.html
   seawall load 127.0.0.1:7117 --workload kv --mix usr --rate 50k --json
   seawall load 127.0.0.1:7117 127.0.0.1:7118 --rate 20k     two replicas
+  seawall load 127.0.0.1:7117 127.0.0.1:7118 --retry        ... and what one refuses, the other gets
 
 Requests leave on schedule whatever the server answers, and latency counts from the scheduled \
 time. Goodput is successes within the SLO; a refusal is never one. A point that the generator \
@@ -85,6 +86,11 @@ pub(crate) struct Options {
     /// Client sessions, each a connection of its own (1 to 60000)
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=60_000))]
     sessions: u32,
+
+    /// Each session becomes a client of all servers, which sends to another one what one of them
+    /// refuses, or gives no credit for in time; see --set client.retry.budget=1
+    #[arg(long)]
+    retry: bool,
 
     /// How long to measure
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse)]
@@ -190,6 +196,7 @@ impl Options {
             client: self.client()?,
             workload,
             sessions: self.sessions,
+            retries: self.retry,
             threads: self.threads,
             process: self.arrivals,
             rates,
@@ -275,8 +282,11 @@ impl Options {
 
     fn client(&self) -> Result<ClientConfig> {
         let flags = [("algorithm", text(self.algorithm.as_ref()))];
-        let admission: admission::Config = self.sources.read(&Settings::default(), &flags)?;
+        let mut admission: admission::Config = self.sources.read(&Settings::default(), &flags)?;
         admission.build()?;
+        if self.retry && admission.client.retry == retry::Config::NEVER {
+            admission.client.retry = retry::Config::default();
+        }
         let tls = self.tls_authorities.as_ref().map(|authorities| ClientTls {
             authorities: authorities.clone(),
             identity: self.tls_certificate.clone().zip(self.tls_key.clone()),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use seawall_control::retry::Counts;
 use seawall_measure::{Figures, Settled, Stability, Summary};
 use serde::Serialize;
 
@@ -18,14 +19,36 @@ struct Json<'a> {
     sessions: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     hit_share: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retries: Option<Retries>,
     #[serde(flatten)]
     summary: &'a Summary,
 }
 
+/// What clients of several servers did in the whole run.
+#[derive(Serialize)]
+struct Retries {
+    /// Requests that they were given.
+    calls: u64,
+    /// Requests that went to another server because one refused them.
+    retries: u64,
+    /// Requests that went to another server because one gave them no credit in time.
+    moves: u64,
+    /// Requests that another server might have served, but for the retry budget.
+    forbidden: u64,
+}
+
+impl From<Counts> for Retries {
+    fn from(Counts { calls, retries, moves, forbidden, .. }: Counts) -> Self {
+        Self { calls, retries, moves, forbidden }
+    }
+}
+
 /// The summary as JSON, with what ran. Ends with a line break.
 pub(super) fn json(run: &Run) -> Result<String> {
-    let &Run { ref algorithm, sessions, hit_share, ref summary, .. } = run;
-    let json = Json { algorithm, sessions, hit_share, summary };
+    let &Run { ref algorithm, sessions, hit_share, retries, ref summary, .. } = run;
+    let retries = retries.map(Retries::from);
+    let json = Json { algorithm, sessions, hit_share, retries, summary };
     Ok(serde_json::to_string_pretty(&json)? + "\n")
 }
 
@@ -43,9 +66,15 @@ pub(super) fn table(run: &Run) -> String {
     let hits = run.hit_share.map_or(String::new(), |share| {
         format!("{} of the lookups found something\n", format::percent(share))
     });
+    let retries = run.retries.map_or(String::new(), |Counts { retries, moves, forbidden, .. }| {
+        format!(
+            "{retries} refused requests went to another server, and {moves} that got no credit in \
+             time;\n{forbidden} refused ones did not, for the retry budget\n"
+        )
+    });
     format!(
         "{}\n{algorithm}, {sessions} sessions, SLO {}; generator late by {} (p99); \
-         {} unanswered, {} failed\n{hits}\
+         {} unanswered, {} failed\n{hits}{retries}\
          dropped: by the clients, unsent; refused: by the servers, of what was sent; \
          >: at least\n",
         grid::render(&HEAD, 1, &groups),
@@ -155,6 +184,7 @@ mod tests {
             sessions: 3,
             hit_share: Some(0.25),
             first_failure: Some("error 12: no such method".into()),
+            retries: None,
         }
     }
 
@@ -177,6 +207,7 @@ mod tests {
             client: seawall_rpc::ClientConfig::default(),
             workload: crate::load::workload::Workload::Synthetic,
             sessions: 3,
+            retries: false,
             threads: 1,
             process: seawall_measure::Process::Poisson,
             rates: schedule.rates(None).unwrap(),

@@ -2,10 +2,11 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use anyhow::{Context, Error, Result, anyhow};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use nix::errno::Errno;
-use seawall_rpc::{ClientConfig, ConnectError, Session};
+use seawall_rpc::{Client, ClientConfig, ConnectError, Session, clock};
 
 /// Connections under way at the same time: enough to be quick, few enough for any server's backlog.
 const AT_ONCE: usize = 256;
@@ -46,6 +47,33 @@ pub(super) async fn open(
         }
     }
     Ok(sessions)
+}
+
+/// Opens clients that have a session with each of `servers`.
+///
+/// # Errors
+///
+/// Which client could not connect to all servers.
+pub(super) async fn open_clients(
+    servers: &[SocketAddr],
+    count: usize,
+    config: &ClientConfig,
+) -> Result<Vec<Client>> {
+    // What is wrong with a server is told by a session of its own.
+    drop(open(servers.iter().copied(), config).await?);
+    let mut clients = Vec::with_capacity(count);
+    for number in 1..=count {
+        let client = Client::new(servers.iter().copied(), config.clone());
+        let until = clock::now() + config.connect_timeout;
+        while client.sessions().len() < servers.len() {
+            if clock::now() > until {
+                bail!("client {number} of {count} cannot connect to all servers");
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        clients.push(client);
+    }
+    Ok(clients)
 }
 
 /// The error with what to do about it, where that can be told.

@@ -89,6 +89,21 @@ fn both_paths_are_measured_apart() {
 }
 
 #[test]
+fn what_one_server_refuses_another_gets() {
+    let busy = Served::start(&service("hot:1", "try"));
+    let servers = [busy, Served::start(&["synthetic", "--service=const:10us"])];
+    let [busy, free] = servers.each_ref().map(Served::address);
+    let retry = ["--retry", "--set", "client.retry.budget=1", "--json"];
+    let summary = succeed(&[&["load", &busy, &free], &BRIEFLY[..], &retry].concat()).json();
+    let count = |key: &str| summary["retries"][key].as_u64().unwrap();
+    assert!(count("retries") > 0 && count("calls") > count("retries"), "{summary}");
+    assert_eq!(summary["server_drop_rate"], 0.0, "all were served at last: {summary}");
+    let said = succeed(&[&["load", &busy, &free], &BRIEFLY[..], &["--retry"]].concat());
+    assert!(said.stdout.contains("went to another server"), "{said:?}");
+    assert!(said.stdout.lines().all(|line| line.chars().count() <= 100), "{said:?}");
+}
+
+#[test]
 fn contended_stages_are_listed_at_the_end() {
     let load = |server: &Served| {
         let address = server.address();

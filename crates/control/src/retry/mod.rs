@@ -4,7 +4,7 @@
 //! ```text
 //!   call ──► replica ── refused, or no credit in time ──► Policy ── again ──► another replica
 //!              │                                            │
-//!              └─ served, or failed for good                └─ enough ──► the caller, with the reason
+//!              └─ served, or failed for good                └─ enough ──► the caller, and why
 //! ```
 //!
 //! A refusal has had no effect and comes at once, so that another replica can still serve the

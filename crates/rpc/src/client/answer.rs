@@ -16,7 +16,7 @@ pub struct Answer {
     pub result: CallResult,
     /// How often the request was sent; 0 if it never left.
     pub attempts: u8,
-    /// Why the call was not made again, if it has failed.
+    /// Why the call was not made again, if it has failed; nothing if there was nobody to call.
     pub given_up: Option<Why>,
     /// Earlier attempts, in their order: who did not serve it, and why.
     pub failures: Vec<Failure>,

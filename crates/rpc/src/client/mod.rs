@@ -150,6 +150,12 @@ impl Client {
         self.inner.replicas.connect().await.map(|picked| picked.session)
     }
 
+    /// The sessions that stand now, one for each replica that is connected. Begins to connect the
+    /// others.
+    pub fn sessions(&self) -> Vec<Session> {
+        self.inner.replicas.sessions()
+    }
+
     /// Calls, retries, and retries that the budget forbade, so far.
     pub fn retries(&self) -> Counts {
         self.inner.policy.lock().counts()

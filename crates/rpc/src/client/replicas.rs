@@ -96,6 +96,11 @@ impl Replicas {
         open.into_iter().nth(lighter).map(picked)
     }
 
+    /// The sessions with all connected replicas. Begins to connect those that are not.
+    pub(super) fn sessions(self: &Arc<Self>) -> Vec<Session> {
+        (0..self.len()).filter_map(|index| self.session(index)).collect()
+    }
+
     /// How many replicas are connected, but for those that were `tried`.
     pub(super) fn connected_but(&self, tried: &[usize]) -> usize {
         let untried = self.all.iter().enumerate().filter(|(index, _)| !tried.contains(index));

@@ -21,7 +21,6 @@ use super::job::{End, Reply};
 use super::run_queue::Job;
 use super::session::Session;
 use super::stats::add;
-use crate::clock;
 
 /// A session, its calls and their replies. Dropping it cancels what is left, and gives everything
 /// back, however its connection ended.
@@ -96,12 +95,12 @@ impl Books {
         }
     }
 
-    /// A request that its client sent at `sent_at_ns` was the newest of what was read `now`, after
-    /// it had waited for that.
-    pub(super) fn heard(&mut self, now: Instant, sent_at_ns: u64, waited: Duration) {
+    /// A request that its client sent at `sent_at_ns` was the newest of what was read `now`, or at
+    /// `read_ns` of the realtime clock, after it had waited for that.
+    pub(super) fn heard(&mut self, now: Instant, sent_at_ns: u64, read_ns: u64, waited: Duration) {
         let config = &self.shared.config;
         if config.network_p99.is_none() && sent_at_ns > 0 {
-            let received = clock::realtime_ns().saturating_sub(nanos(waited));
+            let received = read_ns.saturating_sub(nanos(waited));
             self.lateness.observe(now, sent_at_ns, received, config.target_delay());
         }
     }

@@ -231,6 +231,7 @@ impl Connection {
                 return Ok(true);
             }
             let now = clock::now(); // for all frames of this read
+            let received_ns = clock::realtime_ns();
             let mut input = &buffer[..read.len];
             let mut newest_sent_at = 0;
             while !self.client_leaves
@@ -240,7 +241,7 @@ impl Connection {
                 newest_sent_at =
                     if frame.op == RequestOp::Call { frame.claims.sent_at_ns } else { 0 };
             }
-            self.books.heard(now, newest_sent_at, read.waited);
+            self.books.heard(now, newest_sent_at, received_ns, read.waited);
             self.frame_since =
                 if self.reader.is_waiting() { self.frame_since.or(Some(now)) } else { None };
             Ok(true)

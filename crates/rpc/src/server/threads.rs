@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context as TaskContext, Poll};
 use std::thread;
+use std::time::Duration;
 
 use seawall_control::Instant;
 use seawall_control::estimate::Ewma;
@@ -35,11 +36,6 @@ use crate::clock;
 
 /// Tasks that a reactor thread runs before it asks the kernel for news again.
 const EVENT_INTERVAL: u32 = 64;
-
-/// A worker that writes, too, lets a refusal leave before it runs another handler, if handlers take
-/// longer than this, in nanoseconds: about what a write costs. Refusals that are quicker to come by
-/// than to send share a write.
-const TURN_MAX: f64 = 10e3;
 
 /// Weight of the newest turn of a handler in their mean.
 const TURN_WEIGHT: f64 = 0.05;
@@ -122,7 +118,11 @@ fn work(shared: Arc<Shared>) -> impl Future<Output = ()> {
             let began = clock::now();
             let (mut now, mut refused) = run(since, began, job, &mut turn);
             while now.since(began) < slice {
-                if writes && refused && turn.value().is_some_and(|turn| turn > TURN_MAX) {
+                // A refusal waits no longer than a slice: it leaves before the next handler runs,
+                // if that is expected to outlast it. Where handlers are quick,
+                // refusals share a write.
+                let next = Duration::from_nanos(turn.value().unwrap_or(0.0) as u64);
+                if writes && refused && now.since(began) + next > slice {
                     break;
                 }
                 let Some((since, job)) = shared.queue.pop() else { break };
