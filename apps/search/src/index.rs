@@ -247,7 +247,8 @@ mod tests {
             let searcher = open(folder.path()).unwrap().reader().unwrap().searcher();
             assert_eq!(searcher.num_docs(), documents.len() as u64);
         }
-        let mut names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let mut names: Vec<_> =
+            fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
         assert_eq!(names, [FOLDER, words::FILE]);
     }

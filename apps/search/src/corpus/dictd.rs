@@ -55,9 +55,9 @@ fn decode(number: &str) -> Option<usize> {
     if number.is_empty() || number.len() > 8 {
         return None;
     }
-    number.bytes().try_fold(0, |value, digit| {
-        Some(value * 64 + DIGITS.iter().position(|it| *it == digit)?)
-    })
+    number
+        .bytes()
+        .try_fold(0, |value, digit| Some(value * 64 + DIGITS.iter().position(|it| *it == digit)?))
 }
 
 /// An entry on one line, without pronunciation, links and origins.
@@ -79,15 +79,19 @@ fn clean(entry: &[u8]) -> String {
         cleaned += before;
         rest = after;
         match after.split_once(']') {
-            Some((mark, after)) if ORIGINS.iter().any(|origin| mark.contains(origin)) => {
-                rest = after;
-            }
+            Some((mark, after)) if is_origin(mark) => rest = after,
             _ => cleaned.push('['),
         }
     }
     cleaned += rest;
     cleaned.retain(|c| !matches!(c, '{' | '}'));
     cleaned.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Whether this, between brackets, says where a paragraph comes from. What has a bracket in it is a
+/// longer remark.
+fn is_origin(mark: &str) -> bool {
+    !mark.contains('[') && ORIGINS.iter().any(|origin| mark.contains(origin))
 }
 
 #[cfg(test)]
@@ -107,9 +111,21 @@ Wall \\Wall\\, n. [See {Wale}.]
 
     #[test]
     fn entries_are_found_and_cleaned() {
-        let index = "00-database-info\tA\tW\nsea wall\tW\tBi\nseawall\tW\tBi\nwall\tB4\tA+\n";
+        let [seawall, wall] = ["Seawall", "Wall \\"].map(|word| ENTRIES.find(word).unwrap());
+        let line = |word: &str, begin: usize, end: usize| {
+            let digits = [begin / 64, begin % 64, (end - begin) / 64, (end - begin) % 64];
+            let [a, b, c, d] = digits.map(|digit| char::from(DIGITS[digit]));
+            format!("{word}\t{a}{b}\t{c}{d}\n")
+        };
+        let index = [
+            line("00-database-info", 0, seawall),
+            line("wall", wall, ENTRIES.len()),
+            line("sea wall", seawall, wall),
+            line("seawall", seawall, wall),
+        ]
+        .concat();
         assert_eq!(
-            documents(index, ENTRIES.as_bytes()).unwrap(),
+            documents(&index, ENTRIES.as_bytes()).unwrap(),
             [
                 "Seawall , n. A wall that keeps out the sea, or tries to. [Obs.]",
                 "Wall , n. [See Wale.] 1. It stands.",
@@ -138,5 +154,6 @@ Wall \\Wall\\, n. [See {Wale}.]
     #[test]
     fn brackets_without_an_end_stay() {
         assert_eq!(clean(b"a [b {c} \xff [PJC] d ["), "a [b c \u{fffd} d [");
+        assert_eq!(clean(b"[AS. s[ae]weall, PJC] [PJC]"), "[AS. s[ae]weall, PJC]");
     }
 }

@@ -44,13 +44,13 @@ enum Format {
 
 /// The packages of the corpus.
 pub const SOURCES: [Source; 4] = [
-    Source {
-        package: "dict-gcide",
-        licence: "GPL 2 or later",
-        format: Format::Dictd("gcide"),
-    },
+    Source { package: "dict-gcide", licence: "GPL 2 or later", format: Format::Dictd("gcide") },
     Source { package: "wordnet-base", licence: "WordNet licence", format: Format::WordNet },
-    Source { package: "dict-foldoc", licence: "GFDL 1.1 or later", format: Format::Dictd("foldoc") },
+    Source {
+        package: "dict-foldoc",
+        licence: "GFDL 1.1 or later",
+        format: Format::Dictd("foldoc"),
+    },
     Source { package: "dict-jargon", licence: "public domain", format: Format::Dictd("jargon") },
 ];
 

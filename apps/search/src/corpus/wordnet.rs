@@ -71,8 +71,13 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        for wrong in ["", "1 03 n 01 wall 0 000 no gloss", "1 03 n zz wall 0 | x", "1 03 n 03 a 0 | x", "1 03 n 00 | x"]
-        {
+        for wrong in [
+            "",
+            "1 03 n 01 wall 0 000 no gloss",
+            "1 03 n zz wall 0 | x",
+            "1 03 n 03 a 0 | x",
+            "1 03 n 00 | x",
+        ] {
             let file = format!("{FILE}{wrong}\n");
             assert_eq!(documents(&file), Err(WordNetError(4)), "{wrong}");
         }

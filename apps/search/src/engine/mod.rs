@@ -195,3 +195,5 @@ impl Engine {
     }
 }
 
+#[cfg(test)]
+mod tests;

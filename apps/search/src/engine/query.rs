@@ -5,10 +5,10 @@ use thiserror::Error;
 use crate::analysis;
 
 /// Most hits that a query may ask for.
-pub const LIMIT_MAX: u16 = 100;
+pub(super) const LIMIT_MAX: u16 = 100;
 
 /// Most different words of a query.
-pub const WORDS_MAX: usize = 32;
+pub(super) const WORDS_MAX: usize = 32;
 
 /// Documents with any of some words, the best of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +52,11 @@ impl Query {
                 return Err(QueryError::ManyWords(analysis::words(text).count()));
             }
         }
-        if words.is_empty() { Err(QueryError::NoWords) } else { Ok(Self { words, limit: limit.into() }) }
+        if words.is_empty() {
+            Err(QueryError::NoWords)
+        } else {
+            Ok(Self { words, limit: limit.into() })
+        }
     }
 
     /// The words, each once.

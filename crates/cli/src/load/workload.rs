@@ -18,6 +18,9 @@ pub(crate) enum Workload {
     Synthetic,
     /// Reads and writes of a key-value store.
     Kv(KeyValueMix),
+    /// Searches for one word each, as likely as it is frequent (Protego §5.2).
+    #[cfg(feature = "search")]
+    Search(std::sync::Arc<seawall_search::words::Words>),
 }
 
 impl Workload {
@@ -26,6 +29,8 @@ impl Workload {
         match self {
             Self::Synthetic => &["work"],
             Self::Kv(_) => &["get", "set"],
+            #[cfg(feature = "search")]
+            Self::Search(_) => &["search"],
         }
     }
 
@@ -37,6 +42,8 @@ impl Workload {
                 Operation::Get { key } => (LOOKUP, get(key)),
                 Operation::Set { key, value_len } => (1, set(key, value_len)),
             },
+            #[cfg(feature = "search")]
+            Self::Search(words) => (0, search(words.sample(rng))),
         }
     }
 }
@@ -86,6 +93,13 @@ pub(super) fn set(key: u64, value_len: u32) -> Request {
         exptime: seawall_kv::Exptime::NEVER,
     };
     encoded(native::SET, &request)
+}
+
+/// A search for the best ten documents, as one page of results shows them.
+#[cfg(feature = "search")]
+fn search(word: &str) -> Request {
+    use seawall_search::native;
+    Request::new(native::SEARCH, native::encode_request(word, 10))
 }
 
 fn key_name(key: u64) -> Bytes {

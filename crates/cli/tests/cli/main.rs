@@ -8,6 +8,8 @@ mod help;
 mod load;
 mod metrics;
 mod pages;
+#[cfg(feature = "search")]
+mod search;
 mod serve;
 mod sim;
 mod support;

@@ -53,7 +53,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 fn lines(file: &Path) -> Result<Vec<String>> {
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let text =
+        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let lines: Vec<String> = text.lines().map(str::to_owned).collect();
     if lines.is_empty() {
         bail!("{} has no lines", file.display());
