@@ -8,12 +8,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use seawall_control::config::ConfigError;
 use seawall_rpc::{Context, Router, Server, ServerConfig, Stats, Status};
+use seawall_sync::contention;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::engine::{Engine, EngineConfig, Query, SearchError};
 use crate::index::IndexError;
 use crate::native;
+
+/// Most stages of the report of contention that is logged at the end.
+const REPORTED: usize = 12;
 
 /// A search server: its index, its locks and caches, its native listener.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -93,9 +97,15 @@ impl SearchServer {
     }
 
     /// Stops: lets nothing new in, and waits up to `grace` for what was accepted to be answered and
-    /// for clients to go. What is left then is cancelled.
+    /// for clients to go. What is left then is cancelled. Where requests have waited is logged.
     pub fn shutdown(self, grace: Duration) {
         self.server.shutdown(grace);
+        let mut report = contention::report();
+        report.stages.truncate(REPORTED);
+        tracing::info!("where requests waited:\n{report}");
+        for (segment, caches) in self.engine.caches().into_iter().enumerate() {
+            tracing::info!(segment = segment + 1, ?caches, "what the reader kept");
+        }
     }
 }
 
