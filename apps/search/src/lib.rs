@@ -5,16 +5,16 @@
 //!              a lock for each term      a lock for each segment        the segments' locks again
 //! ```
 //!
-//! The index is [tantivy]'s, on disk and mapped into memory, in segments of very different sizes, as
-//! merging leaves them. Reading it needs no lock; what is behind locks is the working memory that
-//! makes it fast. A segment has one [reader](engine::Engine): decoded posting lists, score
-//! accumulators and recently shown texts, of bounded size and used by one request at a time, so that
-//! each list is decoded once. A term has its statistics, which whoever needs them first collects
-//! from all dictionaries.
+//! The index is [tantivy]'s, on disk and mapped into memory, in segments of very different sizes,
+//! as merging leaves them. Reading it needs no lock; what is behind locks is the working memory
+//! that makes it fast. A segment has one [reader](engine::Engine): decoded posting lists, score
+//! accumulators and recently shown texts, of bounded size and used by one request at a time, so
+//! that each list is decoded once. A term has its statistics, which whoever needs them first
+//! collects from all dictionaries.
 //!
 //! Every query visits every segment that has its words, one after the other. So under overload
-//! requests pile up at the lock of the largest one while cores may be idle: no queue in front of the
-//! workers tells of it. That is the situation of Protego's Lucene (NSDI '23, §5.2), and
+//! requests pile up at the lock of the largest one while cores may be idle: no queue in front of
+//! the workers tells of it. That is the situation of Protego's Lucene (NSDI '23, §5.2), and
 //! [`LockKind`](engine::LockKind) chooses between locks that refuse and locks that let all wait.
 //!
 //! ```

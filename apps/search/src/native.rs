@@ -1,10 +1,12 @@
 //! The native protocol's payloads.
 //!
-//! | method | request | reply |
-//! |---|---|---|
-//! | [`SEARCH`] | hits wanted (u16), the query (UTF-8) | matching documents (u32), hits (u16), then for each hit: document (u32), score (f32), length of the text (u16), the text (UTF-8) |
+//! [`SEARCH`] is the one method. Numbers are little-endian.
 //!
-//! Numbers are little-endian.
+//! | | payload |
+//! |---|---|
+//! | request | hits wanted (u16), the query (UTF-8) |
+//! | reply | matching documents (u32), number of hits (u16), the hits |
+//! | hit | document (u32), score (f32), length of the text (u16), the text (UTF-8) |
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use thiserror::Error;

@@ -2,10 +2,11 @@
 //!
 //! What Protego's Lucene has behind locks (§5.2), and what is behind them here:
 //!
-//! | Lucene++ | here | why a lock |
-//! |---|---|---|
-//! | a mutex for each segment: its inverted index, searched by every request | a mutex for each segment: its one reader, with decoded posting lists, accumulators and texts | all of it changes with each use |
-//! | a mutex for each `TermDocs`: a term's scores | a mutex for each term: its frequency and where its lists are | whoever comes first collects them |
+//! - There, each segment has a mutex: every request searches its inverted index. Here it guards the
+//!   segment's one reader, whose decoded posting lists, accumulators and texts change with each
+//!   use.
+//! - There, each `TermDocs`, the scores of a term's documents, has a mutex. Here each term has one,
+//!   for its weight and for where its lists are, which whoever comes first collects.
 //!
 //! Deviation: Lucene++ ranks while it holds the term's mutex; here the scores of a term's documents
 //! are computed by the segment's reader, where its lists are.

@@ -63,7 +63,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_what_sorting_all_would_give(scores in vec(0..20_u32, 0..100), limit in 1..30_usize) {
+        fn it_is_what_sorting_all_would_give(
+            scores in vec(0..20_u32, 0..100),
+            limit in 1..30_usize,
+        ) {
             let mut top = Top::new(limit);
             let mut all = Vec::new();
             for (document, score) in scores.into_iter().enumerate() {

@@ -2,7 +2,8 @@
 
 mod build;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -43,20 +44,29 @@ enum Command {
     },
 }
 
-fn main() -> Result<()> {
-    match Options::parse().command {
+fn main() -> ExitCode {
+    let done = match Options::parse().command {
         Command::Build(options) => build::run(&options),
-        Command::Query { folder, words, limit } => {
-            let engine = Engine::open(&folder, &EngineConfig::default())?;
-            let query = Query::new(&words.join(" "), limit)?;
-            let nobody_waits = Context::new(Claims::default(), Instant::ORIGIN);
-            let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-            let found = runtime.block_on(engine.search(&nobody_waits, &query))?;
-            println!("{} of {} documents", found.total, engine.documents());
-            for hit in found.hits {
-                println!("{:8.3}  {}", hit.score, hit.text);
-            }
-            Ok(())
+        Command::Query { folder, words, limit } => query(&folder, &words, limit),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
         }
     }
+}
+
+fn query(folder: &Path, words: &[String], limit: u16) -> Result<()> {
+    let engine = Engine::open(folder, &EngineConfig::default())?;
+    let query = Query::new(&words.join(" "), limit)?;
+    let nobody_waits = Context::new(Claims::default(), Instant::ORIGIN);
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let found = runtime.block_on(engine.search(&nobody_waits, &query))?;
+    println!("{} of {} documents", found.total, engine.documents());
+    for hit in found.hits {
+        println!("{:8.3}  {}", hit.score, hit.text);
+    }
+    Ok(())
 }
