@@ -51,6 +51,11 @@ async fn documents_are_found_from_afar() {
         let together: Vec<Found> = futures_of(calls).await;
         assert!(together.iter().all(|found| *found == together[0]));
         assert_eq!((server.stats().completions, server.stats().outstanding), (202, 0));
+        // It waits for its clients to go.
+        drop(client);
+        while server.stats().sessions > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         server.shutdown(Duration::from_secs(5));
     }
 }

@@ -52,7 +52,15 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            // Some errors repeat their cause in their own text.
+            let mut message = String::new();
+            for cause in error.chain().map(ToString::to_string) {
+                if !message.contains(&cause) {
+                    message += if message.is_empty() { "error: " } else { ": " };
+                    message += &cause;
+                }
+            }
+            eprintln!("{message}");
             ExitCode::FAILURE
         }
     }
