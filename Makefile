@@ -37,9 +37,9 @@ build: ## Build the `seawall` command and what it needs, optimised.
 test: ## Run all checks, the same as CI.
 	@$(STEP) 'Tools' scripts/check-tools test
 	@$(STEP) 'Format' cargo fmt --all --check
-	@$(STEP) 'Clippy' cargo clippy --workspace --all-targets --locked -- -D warnings
+	@$(STEP) 'Clippy' cargo clippy --workspace --all-targets --features seawall-cli/search --locked -- -D warnings
 	@$(STEP) 'Core without std' scripts/check-no-std
-	@$(STEP) 'Tests' cargo test --workspace --locked
+	@$(STEP) 'Tests' cargo test --workspace --features seawall-cli/search --locked
 	@$(STEP) 'Models of the locks' scripts/loom
 	@$(STEP) 'Stock memcached clients' scripts/interop-kv
 	@$(STEP) 'Documentation' env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked

@@ -68,6 +68,11 @@ pub(crate) struct Options {
     /// Part of these requests that take the first path, 0 to 1
     #[arg(long, default_value_t = 0.5, requires = "path_by")]
     share: f64,
+    /// The words of a search workload and how often each occurs, as `seawall-search build` wrote
+    /// them: words.tsv
+    #[cfg(feature = "search")]
+    #[arg(long, value_name = "FILE")]
+    words: Option<PathBuf>,
 
     /// Requests per second, or a schedule of rates such as 0s:5k,2s:20k whose times count from the
     /// begin of the warm-up; with --capacity also 0.5x
@@ -164,6 +169,9 @@ enum Kind {
     Synthetic,
     /// `seawall serve kv`; all keys are written before the measurement
     Kv,
+    /// `seawall serve search`; --words says what is searched for
+    #[cfg(feature = "search")]
+    Search,
 }
 
 impl Options {
@@ -190,6 +198,8 @@ impl Options {
                 Some(by) => Workload::Paths { by, first: self.share },
             },
             Kind::Kv => Workload::Kv(self.mix.unwrap_or_else(KeyValueMix::usr)),
+            #[cfg(feature = "search")]
+            Kind::Search => Workload::Search(self.words()?.into()),
         };
         Ok(Offer {
             servers: servers?,
@@ -216,6 +226,8 @@ impl Options {
                 None => "synthetic: requests that spend CPU time".into(),
                 Some(_) => format!("synthetic: {} of the requests on the first path", self.share),
             },
+            #[cfg(feature = "search")]
+            (Kind::Search, _) => "search: one word each, as likely as it is frequent".into(),
             (Kind::Kv, mix) => format!("kv: {}", mix.unwrap_or_else(KeyValueMix::usr)),
         };
         let capacity = self.capacity.map_or(String::new(), |rate| format!(", 1x is {rate}/s"));
@@ -278,6 +290,16 @@ impl Options {
             file.as_deref().map_or(Ok(()), |file| readable(flag, file))?;
         }
         Ok(())
+    }
+
+    /// What is searched for.
+    #[cfg(feature = "search")]
+    fn words(&self) -> Result<seawall_search::words::Words> {
+        let Some(file) = &self.words else {
+            bail!("--workload search needs --words, which says what is searched for: words.tsv");
+        };
+        let words = seawall_search::words::Words::read(file);
+        words.map_err(|error| anyhow!("--words {}: {error}", file.display()))
     }
 
     fn client(&self) -> Result<ClientConfig> {

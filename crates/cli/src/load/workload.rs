@@ -26,6 +26,9 @@ pub(crate) enum Workload {
     },
     /// Reads and writes of a key-value store.
     Kv(KeyValueMix),
+    /// Searches for one word each, as likely as it is frequent (Protego §5.2).
+    #[cfg(feature = "search")]
+    Search(std::sync::Arc<seawall_search::words::Words>),
 }
 
 /// How a request names its data path.
@@ -44,6 +47,8 @@ impl Workload {
             Self::Synthetic => &["work"],
             Self::Paths { .. } => &["first", "second"],
             Self::Kv(_) => &["get", "set"],
+            #[cfg(feature = "search")]
+            Self::Search(_) => &["search"],
         }
     }
 
@@ -63,6 +68,8 @@ impl Workload {
                 Operation::Get { key } => (LOOKUP, get(key)),
                 Operation::Set { key, value_len } => (1, set(key, value_len)),
             },
+            #[cfg(feature = "search")]
+            Self::Search(words) => (0, search(words.sample(rng))),
         }
     }
 }
@@ -112,6 +119,13 @@ pub(super) fn set(key: u64, value_len: u32) -> Request {
         exptime: seawall_kv::Exptime::NEVER,
     };
     encoded(native::SET, &request)
+}
+
+/// A search for the best ten documents, as one page of results shows them.
+#[cfg(feature = "search")]
+fn search(word: &str) -> Request {
+    use seawall_search::native;
+    Request::new(native::SEARCH, native::encode_request(word, 10))
 }
 
 fn key_name(key: u64) -> Bytes {

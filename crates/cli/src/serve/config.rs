@@ -7,6 +7,8 @@ use anyhow::{Result, anyhow};
 use seawall_control::config::duration;
 use seawall_kv::server::KvConfig;
 use seawall_rpc::ServerConfig;
+#[cfg(feature = "search")]
+use seawall_search::{engine::EngineConfig, server::SearchConfig};
 use serde::{Deserialize, Serialize};
 
 use super::synthetic;
@@ -22,6 +24,9 @@ pub(super) struct Config {
     pub(super) synthetic: synthetic::Config,
     /// `seawall serve kv`.
     pub(super) kv: Kv,
+    /// `seawall serve search`.
+    #[cfg(feature = "search")]
+    pub(super) search: Search,
     /// The metrics endpoint.
     pub(super) metrics: Metrics,
 }
@@ -48,6 +53,17 @@ impl Default for Kv {
     }
 }
 
+/// A search server, without what all servers have.
+#[cfg(feature = "search")]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Search {
+    /// The folder with the index.
+    pub(super) folder: std::path::PathBuf,
+    /// Locks and caches.
+    pub(super) engine: EngineConfig,
+}
+
 /// The metrics endpoint.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -63,6 +79,13 @@ impl Config {
         KvConfig { store, server: self.server.clone(), memcached, pipeline, sweep_period }
     }
 
+    /// The search server that this describes.
+    #[cfg(feature = "search")]
+    pub(super) fn search(&self) -> SearchConfig {
+        let Search { folder, engine } = self.search.clone();
+        SearchConfig { folder, engine, server: self.server.clone() }
+    }
+
     /// Checks all ranges, also those of services that will not run: a file that is wrong anywhere
     /// is better refused today.
     ///
@@ -74,6 +97,8 @@ impl Config {
         let server = &self.server;
         server.admission.build().map_err(|error| anyhow!("server.admission.{error}"))?;
         server.validate().map_err(|error| anyhow!("server.{error}"))?;
+        #[cfg(feature = "search")]
+        self.search.engine.validate().map_err(|error| anyhow!("search.engine.{error}"))?;
         self.kv.store.validate().map_err(|error| anyhow!("in kv.store: {error}"))?;
         self.kv().validate().map_err(|error| anyhow!("kv.{error}"))
     }

@@ -60,6 +60,13 @@ Examples:
   seawall serve kv --set kv.store.memory_limit_mib=1024
   seawall load 127.0.0.1:7117 --workload kv         then offer it a load";
 
+#[cfg(feature = "search")]
+const SEARCH_EXAMPLES: &str = "\
+Examples:
+  seawall serve search corpus --slo 20ms            what `seawall-search build corpus` built
+  seawall serve search corpus --set search.engine.locks=plain
+  seawall load 127.0.0.1:7117 --workload search --words corpus/words.tsv    then offer it a load";
+
 /// Options of `seawall serve`.
 #[derive(Debug, Args)]
 #[command(
@@ -145,6 +152,16 @@ enum Service {
         #[command(flatten)]
         settings: Settings,
     },
+    /// Full-text search
+    #[cfg(feature = "search")]
+    #[command(after_help = SEARCH_EXAMPLES)]
+    Search {
+        /// The folder with the index [default: the current folder]
+        folder: Option<String>,
+
+        #[command(flatten)]
+        settings: Settings,
+    },
     /// An in-memory key-value store
     #[command(after_help = KV_EXAMPLES)]
     Kv {
@@ -212,6 +229,10 @@ fn read(options: &Options) -> Result<Config> {
         Service::Kv { memcached, settings } => {
             (vec![("kv.memcached", text(memcached.as_ref()))], settings)
         }
+        #[cfg(feature = "search")]
+        Service::Search { settings, .. } => {
+            (vec![("search.folder", folder(&options.service))], settings)
+        }
     };
     let one_worker = options.pin.map(|_| Value::Integer(1));
     let common = [
@@ -229,6 +250,15 @@ fn read(options: &Options) -> Result<Config> {
     Ok(config)
 }
 
+/// The folder that is to be searched, if it was named.
+#[cfg(feature = "search")]
+fn folder(service: &Service) -> Option<Value> {
+    match service {
+        Service::Search { folder, .. } => text(folder.as_ref()),
+        _ => None,
+    }
+}
+
 /// The error with what to do about it, where that can be told.
 fn advised(error: Error) -> Error {
     let io = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>());
@@ -244,6 +274,8 @@ fn describe(service: &Service, config: &Config, ready: &Ready) -> String {
     let what = match service {
         Service::Synthetic { .. } => config.synthetic.to_string(),
         Service::Kv { .. } => "key-value store".into(),
+        #[cfg(feature = "search")]
+        Service::Search { .. } => format!("search in {}", config.search.folder.display()),
     };
     let memcached = match ready.memcached {
         Some(address) => format!(" and {address} (memcached)"),

@@ -6,6 +6,8 @@ use std::time::Duration;
 use anyhow::Result;
 use seawall_kv::server::KvServer;
 use seawall_rpc::{Server, Stats};
+#[cfg(feature = "search")]
+use seawall_search::server::SearchServer;
 use serde::{Deserialize, Serialize};
 
 use super::config::Config;
@@ -23,6 +25,8 @@ pub(crate) struct Ready {
 pub(super) enum Running {
     Synthetic(Server),
     Kv(KvServer),
+    #[cfg(feature = "search")]
+    Search(SearchServer),
 }
 
 impl Running {
@@ -38,6 +42,8 @@ impl Running {
                 Self::Synthetic(Server::start(config.server.clone(), router)?)
             }
             Service::Kv { .. } => Self::Kv(KvServer::start(config.kv())?),
+            #[cfg(feature = "search")]
+            Service::Search { .. } => Self::Search(SearchServer::start(config.search())?),
         })
     }
 
@@ -47,6 +53,8 @@ impl Running {
             Self::Kv(server) => {
                 Ready { address: server.address(), memcached: server.memcached_address() }
             }
+            #[cfg(feature = "search")]
+            Self::Search(server) => Ready { address: server.address(), memcached: None },
         }
     }
 
@@ -54,6 +62,8 @@ impl Running {
         match self {
             Self::Synthetic(server) => server.stats(),
             Self::Kv(server) => server.stats(),
+            #[cfg(feature = "search")]
+            Self::Search(server) => server.stats(),
         }
     }
 
@@ -62,6 +72,8 @@ impl Running {
         match self {
             Self::Synthetic(server) => server.shutdown(grace),
             Self::Kv(server) => server.shutdown(grace),
+            #[cfg(feature = "search")]
+            Self::Search(server) => server.shutdown(grace),
         }
     }
 }

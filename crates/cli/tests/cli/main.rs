@@ -9,6 +9,8 @@ mod load;
 mod metrics;
 mod pages;
 mod paths;
+#[cfg(feature = "search")]
+mod search;
 mod serve;
 mod sim;
 mod support;
