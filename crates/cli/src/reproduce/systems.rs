@@ -42,7 +42,7 @@ const PROTEGO: System = System {
     name: "protego",
     plans: texts!("protego":
         "figure-02", "figure-03", "figure-05", "figure-06", "figure-07", "figure-08", "figure-09",
-        "figure-10", "figure-11", "figure-12", "figure-13", "paths",
+        "figure-10", "figure-11", "figure-12", "figure-13", "mixed", "paths", "released",
     ),
     tuning: texts!("protego":
         "tune-seda-1us", "tune-seda-10us", "tune-seda-100us", "tune-seda-search", "tune-seda-usr",
