@@ -200,7 +200,7 @@ impl Shared {
             body_max: self.config.limits.body_bytes,
             outstanding_max: self.config.limits.outstanding,
             slo: self.config.slo,
-            stages: own.into_iter().map(name).collect(),
+            stages: own.into_iter().map(name).chain(self.router.stages()).collect(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_task::{Builder, Task};
 use bytes::Bytes;
-use seawall_control::request::Class;
+use seawall_control::request::{Class, Stage};
 
 use super::admission::Admission;
 use super::context::Context;
@@ -17,6 +17,7 @@ use crate::status::Status;
 #[derive(Clone, Default)]
 pub struct Router {
     methods: Vec<Option<Method>>,
+    stages: Vec<(Stage, String)>,
 }
 
 #[derive(Clone)]
@@ -70,6 +71,20 @@ impl Router {
         }
         self.methods[index] = Some(Method { name, class, handler: Arc::new(handler) });
         self
+    }
+
+    /// Tells clients the name of a stage of the service's own, such as a lock at which requests may
+    /// be refused. A name that is told again replaces the first.
+    #[must_use]
+    pub fn stage(mut self, stage: Stage, name: impl Into<String>) -> Self {
+        self.stages.retain(|(known, _)| *known != stage);
+        self.stages.push((stage, name.into()));
+        self
+    }
+
+    /// Stages that clients are told of.
+    pub(super) fn stages(&self) -> impl Iterator<Item = (Stage, String)> + '_ {
+        self.stages.iter().filter(|(stage, _)| stage.0 >= Stage::FIRST_OWN).cloned()
     }
 
     /// The class of a method; calls of unknown methods are in the default class.
