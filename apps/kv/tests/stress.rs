@@ -5,6 +5,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
+use seawall_control::Instant;
+use seawall_control::request::{Claims, Context};
 use seawall_kv::store::{ArithmeticError, Config, Entry, Store, StoreError};
 use seawall_kv::{Exptime, UnixTime};
 
@@ -24,6 +26,11 @@ impl Random {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (z ^ (z >> 31)) % bound
     }
+}
+
+/// A request that may wait for ever.
+fn patient() -> Context {
+    Context::new(Claims::default(), Instant::ORIGIN)
 }
 
 fn check_accounts(store: &Store) {
@@ -54,28 +61,28 @@ fn one_operation(store: &Store, random: &mut Random, progress: u64) {
     let entry = Entry { key: &key, value: &contents, flags: number as u32, exptime };
     let outcome = match random.below(20) {
         0..6 => {
-            if let Some(found) = store.get(now, &key) {
+            if let Some(found) = store.get(&patient(), now, &key).unwrap() {
                 assert_eq!(found.flags, number as u32);
                 assert_eq!(found.data, value(number, found.data.len()), "{number}");
             }
             Ok(())
         }
-        6..11 => store.set(now, &entry),
-        11 => store.add(now, &entry).map(|_| ()),
-        12 => store.replace(now, &entry).map(|_| ()),
+        6..11 => store.set(&patient(), now, &entry),
+        11 => store.add(&patient(), now, &entry).map(|_| ()),
+        12 => store.replace(&patient(), now, &entry).map(|_| ()),
         13 => {
-            let cas = store.get(now, &key).map_or(1, |found| found.cas);
-            store.cas(now, cas, &entry).map(|_| ())
+            let cas = store.get(&patient(), now, &key).unwrap().map_or(1, |found| found.cas);
+            store.cas(&patient(), now, cas, &entry).map(|_| ())
         }
         14 => count(store, now, number),
         15..17 => log(store, now, number),
         17 => {
-            store.delete(now, &key);
+            store.delete(&patient(), now, &key).unwrap();
             Ok(())
         }
         18 => {
-            store.gat(now, &key, exptime);
-            store.touch(now, &key, exptime);
+            store.gat(&patient(), now, &key, exptime).unwrap();
+            store.touch(&patient(), now, &key, exptime).unwrap();
             Ok(())
         }
         _ => {
@@ -93,9 +100,9 @@ fn one_operation(store: &Store, random: &mut Random, progress: u64) {
 fn count(store: &Store, now: UnixTime, number: u64) -> Result<(), StoreError> {
     let key = format!("counter{}", number % 4).into_bytes();
     let zero = Entry { key: &key, value: b"0", flags: 0, exptime: Exptime::NEVER };
-    match store.incr(now, &key, number) {
+    match store.incr(&patient(), now, &key, number) {
         Ok(Some(_)) => Ok(()),
-        Ok(None) => store.add(now, &zero).map(|_| ()),
+        Ok(None) => store.add(&patient(), now, &zero).map(|_| ()),
         Err(ArithmeticError::Store(error)) => Err(error),
         Err(other) => panic!("{other}"),
     }
@@ -107,14 +114,14 @@ fn log(store: &Store, now: UnixTime, number: u64) -> Result<(), StoreError> {
     let empty = Entry { key: &key, value: b"", flags: 0, exptime: Exptime::NEVER };
     let line = [b'.'; 150];
     let extended = match number % 2 {
-        0 => store.append(now, &key, &line),
-        _ => store.prepend(now, &key, &line),
+        0 => store.append(&patient(), now, &key, &line),
+        _ => store.prepend(&patient(), now, &key, &line),
     };
     match extended {
         Ok(true) => Ok(()),
-        Ok(false) => store.add(now, &empty).map(|_| ()),
+        Ok(false) => store.add(&patient(), now, &empty).map(|_| ()),
         Err(StoreError::TooLarge { .. }) => {
-            store.delete(now, &key);
+            store.delete(&patient(), now, &key).unwrap();
             Ok(())
         }
         Err(error) => Err(error),
@@ -160,18 +167,18 @@ fn no_increment_is_lost() {
     let store = Store::with_seed(&Config { hash_power: 2, ..Config::default() }, 5).unwrap();
     let now = UnixTime::from_secs(NOW);
     let zero = Entry { key: b"counter", value: b"0", flags: 0, exptime: Exptime::NEVER };
-    store.set(now, &zero).unwrap();
+    store.set(&patient(), now, &zero).unwrap();
     thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 for _ in 0..OPS_PER_THREAD {
-                    store.incr(now, b"counter", 1).unwrap();
+                    store.incr(&patient(), now, b"counter", 1).unwrap();
                 }
             });
         }
     });
     let total = (THREADS * OPS_PER_THREAD).to_string();
-    assert_eq!(store.get(now, b"counter").unwrap().data, total);
+    assert_eq!(store.get(&patient(), now, b"counter").unwrap().unwrap().data, total);
     check_accounts(&store);
 }
 
@@ -180,14 +187,14 @@ fn each_version_is_overwritten_by_one_cas_only() {
     let store = Store::with_seed(&Config { hash_power: 2, ..Config::default() }, 5).unwrap();
     let now = UnixTime::from_secs(NOW);
     let entry = Entry { key: b"k", value: b"v", flags: 0, exptime: Exptime::NEVER };
-    store.set(now, &entry).unwrap();
+    store.set(&patient(), now, &entry).unwrap();
     let lost = AtomicU64::new(0);
     thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 for _ in 0..OPS_PER_THREAD / 4 {
-                    let version = store.get(now, b"k").unwrap().cas;
-                    let outcome = store.cas(now, version, &entry).unwrap();
+                    let version = store.get(&patient(), now, b"k").unwrap().unwrap().cas;
+                    let outcome = store.cas(&patient(), now, version, &entry).unwrap();
                     let missed = outcome != seawall_kv::store::StoreOutcome::Stored;
                     lost.fetch_add(u64::from(missed), Ordering::Relaxed);
                 }
@@ -215,7 +222,7 @@ fn threads_that_share_one_chunk_never_lose_it() {
                 for _ in 0..200 {
                     let (key, exptime) = (&[key], Exptime::NEVER);
                     let entry = Entry { key, value: contents, flags: 0, exptime };
-                    let outcome = store.set(now, &entry);
+                    let outcome = store.set(&patient(), now, &entry);
                     assert!(matches!(outcome, Ok(()) | Err(StoreError::OutOfMemory)));
                 }
             });
@@ -223,6 +230,6 @@ fn threads_that_share_one_chunk_never_lose_it() {
     });
     check_accounts(&store);
     let last = Entry { key: b"last", value: &contents, flags: 0, exptime: Exptime::NEVER };
-    assert_eq!(store.set(now, &last), Ok(()));
+    assert_eq!(store.set(&patient(), now, &last), Ok(()));
     assert_eq!(store.stats().curr_items, 1);
 }

@@ -17,19 +17,26 @@
 //!   old item ──► slab lock: give the old chunk back
 //! ```
 //!
-//! What a step has taken and the next has not yet used is owned by a
+//! Where it comes to a lock, a request that cannot wait for it is refused (Protego §5.3). What a
+//! step has taken and the next has not yet used is owned by a
 //! [`Reservation`](super::reserve::Reservation), which gives it back when dropped. So an operation
 //! may end between any two steps, and leaves nothing behind; all that it can have cost is an item
 //! that was evicted to make room for it. Giving back must not fail, and so has its own entry,
-//! [`SlabLock::lock_to_release`].
+//! [`SlabLock::lock_plain`].
 
 use core::cell::Cell;
 use core::ops::{Deref, DerefMut};
 
-use parking_lot::{Mutex, MutexGuard};
+use seawall_control::request::{Context, Rejected, Stage};
+use seawall_sync::{Mutex, MutexGuard};
 
 use super::bucket::Bucket;
 use super::slabs::Slabs;
+
+/// Item locks in refusals: all are one stage.
+pub(crate) const ITEM_LOCK: Stage = Stage(Stage::FIRST_OWN);
+/// The slab lock in refusals.
+pub(crate) const SLAB_LOCK: Stage = Stage(Stage::FIRST_OWN + 1);
 
 /// The hash table: all buckets, each behind its item lock.
 #[derive(Debug)]
@@ -39,12 +46,22 @@ pub(super) struct ItemLocks {
 
 impl ItemLocks {
     pub(super) fn new(hash_power: u8) -> Self {
-        Self { buckets: (0..1u32 << hash_power).map(|_| Mutex::default()).collect() }
+        let mutex = |_| Mutex::new(Bucket::default()).at(ITEM_LOCK, "item_lock");
+        Self { buckets: (0..1u32 << hash_power).map(mutex).collect() }
     }
 
-    /// Waits for the item lock of `bucket`.
-    pub(super) fn lock(&self, bucket: u32) -> Guard<'_, Bucket> {
-        Guard::lock(&self.buckets[bucket as usize])
+    /// Waits for the item lock of `bucket` on behalf of a request.
+    ///
+    /// # Errors
+    ///
+    /// The request cannot wait for it.
+    pub(super) fn lock(&self, ctx: &Context, bucket: u32) -> Result<Guard<'_, Bucket>, Rejected> {
+        Guard::lock(&self.buckets[bucket as usize], ctx)
+    }
+
+    /// Waits for the item lock of `bucket` on behalf of no request.
+    pub(super) fn lock_plain(&self, bucket: u32) -> Guard<'_, Bucket> {
+        Guard::lock_plain(&self.buckets[bucket as usize])
     }
 
     /// Number of buckets, a power of two.
@@ -61,18 +78,22 @@ pub(super) struct SlabLock {
 
 impl SlabLock {
     pub(super) fn new(slabs: Slabs) -> Self {
-        Self { slabs: Mutex::new(slabs) }
+        Self { slabs: Mutex::new(slabs).at(SLAB_LOCK, "slab_lock") }
     }
 
     /// Waits for the slab lock in order to get on with a request.
-    pub(super) fn lock(&self) -> Guard<'_, Slabs> {
-        Guard::lock(&self.slabs)
+    ///
+    /// # Errors
+    ///
+    /// The request cannot wait for it.
+    pub(super) fn lock(&self, ctx: &Context) -> Result<Guard<'_, Slabs>, Rejected> {
+        Guard::lock(&self.slabs, ctx)
     }
 
-    /// Waits for the slab lock in order to give back what a request has taken. However locks may
-    /// come to refuse requests, this entry never may: it is what makes a refusal clean.
-    pub(super) fn lock_to_release(&self) -> Guard<'_, Slabs> {
-        Guard::lock(&self.slabs)
+    /// Waits for the slab lock in order to give back what a request has taken, or on behalf of no
+    /// request. It never refuses, which is what makes refusals clean (Protego §5.3).
+    pub(super) fn lock_plain(&self) -> Guard<'_, Slabs> {
+        Guard::lock_plain(&self.slabs)
     }
 }
 
@@ -83,10 +104,15 @@ pub(super) struct Guard<'a, T> {
 }
 
 impl<'a, T> Guard<'a, T> {
-    fn lock(mutex: &'a Mutex<T>) -> Self {
+    fn lock(mutex: &'a Mutex<T>, ctx: &Context) -> Result<Self, Rejected> {
         // Before waiting, so that breaking the rule is a panic and never a deadlock.
         let only = OnlyLock::claim();
-        Self { inner: mutex.lock(), _only: only }
+        Ok(Self { inner: mutex.blocking_lock(ctx)?, _only: only })
+    }
+
+    fn lock_plain(mutex: &'a Mutex<T>) -> Self {
+        let only = OnlyLock::claim();
+        Self { inner: mutex.blocking_lock_plain(), _only: only }
     }
 }
 
@@ -136,15 +162,15 @@ mod tests {
     #[should_panic(expected = "at most one lock")]
     fn nesting_is_caught() {
         let locks = ItemLocks::new(1);
-        let _first = locks.lock(0);
-        let _second = locks.lock(1);
+        let _first = locks.lock_plain(0);
+        let _second = locks.lock_plain(1);
     }
 
     #[test]
     fn locks_may_follow_each_other() {
         let locks = ItemLocks::new(1);
-        drop(locks.lock(0));
-        drop(locks.lock(1));
+        drop(locks.lock_plain(0));
+        drop(locks.lock_plain(1));
         assert_eq!(locks.len(), 2);
     }
 }

@@ -6,8 +6,8 @@
 //!                 measure                                  │
 //!     ┌──────────┬───┴──────┬──────────┬─────────┬─────────┤
 //!   sync        rpc       tower       sim      node       jvm (also on rpc)
-//!                ▲
-//!             apps/*                   cli, benches/*, tidy (may use all)
+//!     ▲          ▲
+//!     └─ apps/* ─┘                     cli, benches/*, tidy (may use all)
 //! ```
 
 use crate::tree;
@@ -22,7 +22,7 @@ enum Uses {
 /// The arrows of the design. A crate that is not listed needs a reason first, and then a row.
 const ARROWS: [(&str, Uses); 13] = [
     ("abi", Uses::Only(&[])),
-    ("apps/*", Uses::Only(&["control", "measure", "rpc"])),
+    ("apps/*", Uses::Only(&["control", "measure", "rpc", "sync"])),
     ("benches/*", Uses::All),
     ("cli", Uses::All),
     ("control", Uses::Only(&[])),
@@ -93,7 +93,7 @@ fn apps_do_not_use_each_other() {
     let search = Package::example("apps/search").with_local(Kind::Normal, "apps/kv");
     assert_eq!(
         check(&[search]),
-        ["apps/search depends on apps/kv; it may use control, measure, rpc"]
+        ["apps/search depends on apps/kv; it may use control, measure, rpc, sync"]
     );
 }
 
