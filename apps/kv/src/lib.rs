@@ -14,8 +14,8 @@
 //!
 //! - [`server`] serves a store to native clients of `seawall_rpc` and to stock memcached clients.
 //! - [`store`] holds the items: a hash table with a lock per bucket and a slab allocator behind one
-//!   global lock. These locks are the store's points of contention, kept as few and as visible as in
-//!   memcached; where they are contended they refuse requests that cannot wait for them.
+//!   global lock. These locks are the store's points of contention, kept as few and as visible as
+//!   in memcached; where they are contended they refuse requests that cannot wait for them.
 //! - [`protocol`] is memcached's text protocol, sans-IO: bytes in, [`protocol::Command`]s out,
 //!   replies appended to a buffer. Stock memcached clients speak to it.
 //! - [`native`] is a small binary encoding of get, set and delete, for an RPC system that already
@@ -46,7 +46,8 @@
 //!
 //! What it does *not* do: it persists nothing and replicates nothing. Of memcached's protocols it
 //! speaks the text one over TCP, without the meta commands. Except for [`server`], it opens no
-//! socket, starts no thread and reads no clock but to measure the wait for a lock: call [`Store::sweep`] from a timer of your own.
+//! socket, starts no thread and reads no clock but to measure the wait for a lock: call
+//! [`Store::sweep`] from a timer of your own.
 
 pub mod native;
 pub mod protocol;

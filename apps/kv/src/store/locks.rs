@@ -2,7 +2,7 @@
 //!
 //! | lock | how many | guards |
 //! |---|---|---|
-//! | item lock | one per bucket | the items of that bucket |
+//! | item lock | one per bucket (Protego §5.3) | the items of that bucket |
 //! | slab lock | one | free lists, pages and the order of eviction |
 //!
 //! **The rule: a thread holds at most one of them at a time.** It makes every lock order
@@ -27,27 +27,33 @@
 use core::cell::Cell;
 use core::ops::{Deref, DerefMut};
 
+use seawall_control::predict::lock::LockKind;
 use seawall_control::request::{Context, Rejected, Stage};
+use seawall_rpc::clock;
 use seawall_sync::{Mutex, MutexGuard};
 
 use super::bucket::Bucket;
 use super::slabs::Slabs;
 
-/// Item locks in refusals: all are one stage.
-pub(crate) const ITEM_LOCK: Stage = Stage(Stage::FIRST_OWN);
-/// The slab lock in refusals.
-pub(crate) const SLAB_LOCK: Stage = Stage(Stage::FIRST_OWN + 1);
+/// The item locks, in refusals: all of them are one stage.
+pub const ITEM_LOCK: Stage = Stage(Stage::FIRST_OWN);
+/// The slab lock, in refusals.
+pub const SLAB_LOCK: Stage = Stage(Stage::FIRST_OWN + 1);
 
 /// The hash table: all buckets, each behind its item lock.
 #[derive(Debug)]
 pub(super) struct ItemLocks {
+    kind: LockKind,
     buckets: Box<[Mutex<Bucket>]>,
 }
 
 impl ItemLocks {
-    pub(super) fn new(hash_power: u8) -> Self {
-        let mutex = |_| Mutex::new(Bucket::default()).at(ITEM_LOCK, "item_lock");
-        Self { buckets: (0..1u32 << hash_power).map(mutex).collect() }
+    pub(super) fn new(hash_power: u8, kind: LockKind) -> Self {
+        let mutex = |_| {
+            let mutex = Mutex::new(Bucket::default()).predicted_by(kind.estimate());
+            mutex.at(ITEM_LOCK, "item_lock")
+        };
+        Self { kind, buckets: (0..1u32 << hash_power).map(mutex).collect() }
     }
 
     /// Waits for the item lock of `bucket` on behalf of a request.
@@ -56,7 +62,7 @@ impl ItemLocks {
     ///
     /// The request cannot wait for it.
     pub(super) fn lock(&self, ctx: &Context, bucket: u32) -> Result<Guard<'_, Bucket>, Rejected> {
-        Guard::lock(&self.buckets[bucket as usize], ctx)
+        Guard::lock(&self.buckets[bucket as usize], self.kind, ctx)
     }
 
     /// Waits for the item lock of `bucket` on behalf of no request.
@@ -73,12 +79,14 @@ impl ItemLocks {
 /// The slab allocator behind its lock.
 #[derive(Debug)]
 pub(super) struct SlabLock {
+    kind: LockKind,
     slabs: Mutex<Slabs>,
 }
 
 impl SlabLock {
-    pub(super) fn new(slabs: Slabs) -> Self {
-        Self { slabs: Mutex::new(slabs).at(SLAB_LOCK, "slab_lock") }
+    pub(super) fn new(slabs: Slabs, kind: LockKind) -> Self {
+        let slabs = Mutex::new(slabs).predicted_by(kind.estimate()).at(SLAB_LOCK, "slab_lock");
+        Self { kind, slabs }
     }
 
     /// Waits for the slab lock in order to get on with a request.
@@ -87,7 +95,7 @@ impl SlabLock {
     ///
     /// The request cannot wait for it.
     pub(super) fn lock(&self, ctx: &Context) -> Result<Guard<'_, Slabs>, Rejected> {
-        Guard::lock(&self.slabs, ctx)
+        Guard::lock(&self.slabs, self.kind, ctx)
     }
 
     /// Waits for the slab lock in order to give back what a request has taken, or on behalf of no
@@ -104,10 +112,19 @@ pub(super) struct Guard<'a, T> {
 }
 
 impl<'a, T> Guard<'a, T> {
-    fn lock(mutex: &'a Mutex<T>, ctx: &Context) -> Result<Self, Rejected> {
+    fn lock(mutex: &'a Mutex<T>, kind: LockKind, ctx: &Context) -> Result<Self, Rejected> {
         // Before waiting, so that breaking the rule is a panic and never a deadlock.
         let only = OnlyLock::claim();
-        Ok(Self { inner: mutex.blocking_lock(ctx)?, _only: only })
+        let inner = match kind {
+            LockKind::Plain => mutex.blocking_lock_plain(),
+            LockKind::Try if ctx.claims().droppable => mutex.try_lock().ok_or_else(|| {
+                // Nobody waits for it, so that who comes would wait for one turn.
+                let seen = mutex.snapshot();
+                Rejected::new(seen.stage, seen.hold, ctx.remaining(clock::now()))
+            })?,
+            _ => mutex.blocking_lock(ctx)?,
+        };
+        Ok(Self { inner, _only: only })
     }
 
     fn lock_plain(mutex: &'a Mutex<T>) -> Self {
@@ -161,14 +178,20 @@ mod tests {
     #[cfg(debug_assertions)]
     #[should_panic(expected = "at most one lock")]
     fn nesting_is_caught() {
-        let locks = ItemLocks::new(1);
+        let locks = ItemLocks::new(1, LockKind::default());
         let _first = locks.lock_plain(0);
         let _second = locks.lock_plain(1);
     }
 
     #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn a_bucket_and_its_lock_are_as_large_as_the_configuration_says() {
+        assert_eq!(size_of::<Mutex<Bucket>>(), 80);
+    }
+
+    #[test]
     fn locks_may_follow_each_other() {
-        let locks = ItemLocks::new(1);
+        let locks = ItemLocks::new(1, LockKind::default());
         drop(locks.lock_plain(0));
         drop(locks.lock_plain(1));
         assert_eq!(locks.len(), 2);

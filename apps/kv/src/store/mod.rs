@@ -66,8 +66,10 @@ use self::slabs::Slabs;
 use crate::time::{Expiry, Exptime, UnixTime};
 
 pub use self::arithmetic::ArithmeticError;
+pub use seawall_control::predict::lock::LockKind;
+
 pub use self::config::{Config, ConfigError, KEY_BYTES_MAX, PAGE_BYTES};
-pub(crate) use self::locks::{ITEM_LOCK, SLAB_LOCK};
+pub use self::locks::{ITEM_LOCK, SLAB_LOCK};
 pub use self::stats::{Audit, ClassStats, Stats};
 pub use self::write::{Entry, StoreError, StoreMode, StoreOutcome};
 
@@ -126,9 +128,10 @@ impl Store {
     pub fn with_seed(config: &Config, seed: u64) -> Result<Self, ConfigError> {
         config.validate()?;
         let classes = SizeClasses::new(config);
+        let slabs = Slabs::new(&classes, config.memory_limit_mib, config.evict);
         Ok(Self {
-            items: ItemLocks::new(config.hash_power),
-            slabs: SlabLock::new(Slabs::new(&classes, config.memory_limit_mib, config.evict)),
+            items: ItemLocks::new(config.hash_power, config.locks),
+            slabs: SlabLock::new(slabs, config.locks),
             classes,
             counters: Counters::new(),
             flush: Flush::new(),
@@ -295,5 +298,7 @@ impl Value {
     }
 }
 
+#[cfg(test)]
+mod refusals;
 #[cfg(test)]
 mod tests;

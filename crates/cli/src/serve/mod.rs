@@ -17,6 +17,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use seawall_control::admission;
 use seawall_control::config::duration;
+use seawall_control::predict::lock::LockKind;
 use seawall_measure::ServiceTime;
 use toml::Value;
 
@@ -54,6 +55,7 @@ const KV_EXAMPLES: &str = "\
 Examples:
   seawall serve kv --memcached 127.0.0.1:11211      also for memcached's clients
   seawall serve kv --set kv.store.memory_limit_mib=1024
+  seawall serve kv --locks plain --set kv.store.hash_power=17
   seawall load 127.0.0.1:7117 --workload kv         then offer it a load";
 
 /// Options of `seawall serve`.
@@ -122,6 +124,13 @@ enum Service {
         #[arg(long, value_name = "ADDRESS")]
         memcached: Option<SocketAddr>,
 
+        /// What a request does that comes to an item lock or the slab lock: it waits (plain), is
+        /// refused (try), or is refused if it cannot wait for as long as is predicted by the
+        /// oldest-waiter, the queued-work, or the larger of both [default: larger]
+        #[arg(long, value_name = "KIND",
+            value_parser = PossibleValuesParser::new(LockKind::NAMED.map(|(name, _)| name)))]
+        locks: Option<String>,
+
         #[command(flatten)]
         settings: Settings,
     },
@@ -160,9 +169,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 fn read(options: &Options) -> Result<Config> {
-    let (service, memcached, settings) = match &options.service {
-        Service::Synthetic { service, settings } => (service.as_ref(), None, settings),
-        Service::Kv { memcached, settings } => (None, memcached.as_ref(), settings),
+    let (service, memcached, locks, settings) = match &options.service {
+        Service::Synthetic { service, settings } => (service.as_ref(), None, None, settings),
+        Service::Kv { memcached, locks, settings } => {
+            (None, memcached.as_ref(), locks.as_ref(), settings)
+        }
     };
     let one_worker = options.pin.map(|_| Value::Integer(1));
     let flags = [
@@ -173,6 +184,7 @@ fn read(options: &Options) -> Result<Config> {
         ("metrics.listen", text(options.metrics.as_ref())),
         ("synthetic.service", text(service)),
         ("kv.memcached", text(memcached)),
+        ("kv.store.locks", text(locks)),
     ];
     let config: Config = options.sources.read(settings, &flags)?;
     config.validate()?;
