@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use criterion::{Criterion, criterion_group, criterion_main};
+use seawall_control::request::{Claims, Context};
 use seawall_kv::protocol::{Parser, execute};
 use seawall_kv::store::{Config, Entry, Store};
 use seawall_kv::{Exptime, UnixTime};
@@ -17,7 +18,12 @@ const NOW: UnixTime = UnixTime::from_secs(1_700_000_000);
 const ITEMS: u64 = 200_000;
 const VALUE: [u8; 100] = [b'v'; 100];
 
-type Operation = fn(&Store, u64);
+type Operation = fn(&Store, &Context, u64);
+
+/// A request that may wait for ever.
+fn patient() -> Context {
+    Context::new(Claims::default(), seawall_control::Instant::ORIGIN)
+}
 
 fn key(number: u64) -> [u8; 16] {
     let mut key = *b"key-000000000000";
@@ -27,19 +33,20 @@ fn key(number: u64) -> [u8; 16] {
     key
 }
 
-fn set(store: &Store, number: u64) {
+fn set(store: &Store, ctx: &Context, number: u64) {
     let entry = Entry { key: &key(number), value: &VALUE, flags: 0, exptime: Exptime::NEVER };
-    store.set(NOW, &entry).expect("room, or something to evict");
+    store.set(ctx, NOW, &entry).expect("room, or something to evict");
 }
 
-fn get(store: &Store, number: u64) {
-    black_box(store.get(NOW, &key(number)));
+fn get(store: &Store, ctx: &Context, number: u64) {
+    black_box(store.get(ctx, NOW, &key(number)).unwrap());
 }
 
 /// Filled with all items.
 fn filled(memory_limit_mib: u32) -> Store {
     let store = Store::new(&Config { memory_limit_mib, ..Config::default() }).expect("valid");
-    (0..4 * ITEMS).for_each(|number| set(&store, number));
+    let ctx = patient();
+    (0..4 * ITEMS).for_each(|number| set(&store, &ctx, number));
     store
 }
 
@@ -49,9 +56,13 @@ fn timed(store: &Store, threads: u64, rounds: u64, operation: Operation) -> Dura
     thread::scope(|scope| {
         for thread in 1..threads {
             let first = thread * ITEMS / threads;
-            scope.spawn(move || (first..first + rounds).for_each(|n| operation(store, n)));
+            scope.spawn(move || {
+                let ctx = patient();
+                (first..first + rounds).for_each(|n| operation(store, &ctx, n));
+            });
         }
-        (0..rounds).for_each(|number| operation(store, number));
+        let ctx = patient();
+        (0..rounds).for_each(|number| operation(store, &ctx, number));
     });
     start.elapsed()
 }
@@ -74,6 +85,7 @@ fn operations(criterion: &mut Criterion) {
 
 fn text_protocol(criterion: &mut Criterion) {
     let store = filled(64);
+    let ctx = patient();
     let mut group = criterion.benchmark_group("text");
     let requests = [
         ("get", "get key-00000000000\r\n".to_owned()),
@@ -87,7 +99,7 @@ fn text_protocol(criterion: &mut Criterion) {
                 input.extend_from_slice(request.as_bytes());
                 let command = parser.next(&mut input).expect("whole").expect("well-formed");
                 output.clear();
-                execute(&store, NOW, &command, &mut output)
+                execute(&store, &ctx, NOW, &command, &mut output)
             });
         });
     }

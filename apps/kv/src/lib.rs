@@ -14,8 +14,8 @@
 //!
 //! - [`server`] serves a store to native clients of `seawall_rpc` and to stock memcached clients.
 //! - [`store`] holds the items: a hash table with a lock per bucket and a slab allocator behind one
-//!   global lock. These locks are the store's points of contention, and therefore kept as few and
-//!   as visible as in memcached.
+//!   global lock. These locks are the store's points of contention, kept as few and as visible as
+//!   in memcached; where they are contended they refuse requests that cannot wait for them.
 //! - [`protocol`] is memcached's text protocol, sans-IO: bytes in, [`protocol::Command`]s out,
 //!   replies appended to a buffer. Stock memcached clients speak to it.
 //! - [`native`] is a small binary encoding of get, set and delete, for an RPC system that already
@@ -23,6 +23,8 @@
 //!
 //! ```
 //! use bytes::BytesMut;
+//! use seawall_control::Instant;
+//! use seawall_control::request::{Claims, Context};
 //! use seawall_kv::protocol::{Parser, execute};
 //! use seawall_kv::{Config, Store, UnixTime};
 //!
@@ -31,19 +33,21 @@
 //! let mut input = BytesMut::from("set greeting 0 0 5\r\nhello\r\nget greeting\r\n");
 //! let mut output = BytesMut::new();
 //! let now = UnixTime::from_secs(1_700_000_000);
+//! let ctx = Context::new(Claims::default(), Instant::ORIGIN); // a request that may wait for ever
 //! while let Some(parsed) = parser.next(&mut input) {
 //!     match parsed {
-//!         Ok(command) => _ = execute(&store, now, &command, &mut output),
+//!         Ok(command) => _ = execute(&store, &ctx, now, &command, &mut output)?,
 //!         Err(error) => error.write(&mut output),
 //!     }
 //! }
 //! assert_eq!(&output[..], b"STORED\r\nVALUE greeting 0 5\r\nhello\r\nEND\r\n");
-//! # Ok::<(), seawall_kv::store::ConfigError>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! What it does *not* do: it persists nothing and replicates nothing. Of memcached's protocols it
 //! speaks the text one over TCP, without the meta commands. Except for [`server`], it opens no
-//! socket, reads no clock and starts no thread: call [`Store::sweep`] from a timer of your own.
+//! socket, starts no thread and reads no clock but to measure the wait for a lock: call
+//! [`Store::sweep`] from a timer of your own.
 
 pub mod native;
 pub mod protocol;

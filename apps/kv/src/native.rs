@@ -36,6 +36,7 @@
 //! ```
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use seawall_control::request::Context;
 
 use crate::store::{Entry, KEY_BYTES_MAX, Store, StoreError};
 use crate::time::{Exptime, UnixTime};
@@ -216,23 +217,28 @@ impl Reply {
     }
 }
 
-/// Carries out `request` at `now`.
+/// Carries out `request` at `now`; `ctx` says how long it may wait for locks.
 ///
 /// # Errors
 ///
-/// Why the store does not take what was to be written.
-pub fn execute(store: &Store, now: UnixTime, request: &Request) -> Result<Reply, StoreError> {
+/// Why the store does not take what was to be written, or [`StoreError::Rejected`].
+pub fn execute(
+    store: &Store,
+    ctx: &Context,
+    now: UnixTime,
+    request: &Request,
+) -> Result<Reply, StoreError> {
     Ok(match request {
-        Request::Get { key } => match store.get(now, key) {
+        Request::Get { key } => match store.get(ctx, now, key)? {
             Some(found) => Reply::Hit { value: found.data, flags: found.flags },
             None => Reply::Miss,
         },
         Request::Set { key, value, flags, exptime } => {
             let entry = Entry { key, value, flags: *flags, exptime: *exptime };
-            store.set(now, &entry)?;
+            store.set(ctx, now, &entry)?;
             Reply::Stored
         }
-        Request::Delete { key } if store.delete(now, key) => Reply::Deleted,
+        Request::Delete { key } if store.delete(ctx, now, key)? => Reply::Deleted,
         Request::Delete { .. } => Reply::NotFound,
     })
 }
@@ -252,6 +258,8 @@ fn truncated(_: bytes::TryGetError) -> DecodeError {
 mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
+    use seawall_control::Instant;
+    use seawall_control::request::Claims;
 
     use super::*;
     use crate::store::{Config, PAGE_BYTES};
@@ -358,6 +366,7 @@ mod tests {
     #[test]
     fn requests_are_carried_out() {
         let store = Store::with_seed(&Config::default(), 1).unwrap();
+        let ctx = Context::new(Claims::default(), Instant::ORIGIN);
         let key = Bytes::from_static(b"k");
         let get = Request::Get { key: key.clone() };
         let set = |value: &[u8]| Request::Set {
@@ -366,13 +375,13 @@ mod tests {
             flags: 3,
             exptime: Exptime::from_wire(10),
         };
-        assert_eq!(execute(&store, NOW, &get), Ok(Reply::Miss));
-        assert_eq!(execute(&store, NOW, &set(b"v")), Ok(Reply::Stored));
+        assert_eq!(execute(&store, &ctx, NOW, &get), Ok(Reply::Miss));
+        assert_eq!(execute(&store, &ctx, NOW, &set(b"v")), Ok(Reply::Stored));
         let hit = Reply::Hit { value: Bytes::from_static(b"v"), flags: 3 };
-        assert_eq!(execute(&store, NOW, &get), Ok(hit));
+        assert_eq!(execute(&store, &ctx, NOW, &get), Ok(hit));
         let later = UnixTime::from_secs(NOW.as_secs() + 10);
-        assert_eq!(execute(&store, later, &get), Ok(Reply::Miss));
-        let refused = execute(&store, NOW, &set(&vec![0; PAGE_BYTES])).unwrap_err();
+        assert_eq!(execute(&store, &ctx, later, &get), Ok(Reply::Miss));
+        let refused = execute(&store, &ctx, NOW, &set(&vec![0; PAGE_BYTES])).unwrap_err();
         assert!(refused.to_string().contains("at most 1048576 fit"), "{refused}");
     }
 }

@@ -1,9 +1,16 @@
 //! Whole conversations in the text protocol, as a client sees them.
 
 use bytes::BytesMut;
+use seawall_control::Instant;
+use seawall_control::request::{Claims, Context};
 use seawall_kv::protocol::{Connection, Parser, REPLY_BYTES_MAX, execute};
 use seawall_kv::store::{Config, Store};
 use seawall_kv::{UnixTime, native};
+
+/// A request that may wait for ever.
+fn patient() -> Context {
+    Context::new(Claims::default(), Instant::ORIGIN)
+}
 
 struct Client {
     store: Store,
@@ -33,8 +40,8 @@ impl Client {
         while let Some(parsed) = self.parser.next(&mut input) {
             match parsed {
                 Ok(command) => {
-                    if execute(&self.store, self.now(), &command, &mut output) == Connection::Close
-                    {
+                    let done = execute(&self.store, &patient(), self.now(), &command, &mut output);
+                    if done == Ok(Connection::Close) {
                         output.extend_from_slice(b"<closed>");
                     }
                 }
@@ -250,9 +257,15 @@ fn both_protocols_see_the_same_items() {
     let now = client.now();
     let get = native::Request::Get { key: "a".into() };
     let hit = native::Reply::Hit { value: "one".into(), flags: 7 };
-    assert_eq!(native::execute(&client.store, now, &get), Ok(hit));
+    assert_eq!(native::execute(&client.store, &patient(), now, &get), Ok(hit));
     let delete = native::Request::Delete { key: "a".into() };
-    assert_eq!(native::execute(&client.store, now, &delete), Ok(native::Reply::Deleted));
-    assert_eq!(native::execute(&client.store, now, &delete), Ok(native::Reply::NotFound));
+    assert_eq!(
+        native::execute(&client.store, &patient(), now, &delete),
+        Ok(native::Reply::Deleted)
+    );
+    assert_eq!(
+        native::execute(&client.store, &patient(), now, &delete),
+        Ok(native::Reply::NotFound)
+    );
     assert_eq!(client.send("get a\r\n"), "END\r\n");
 }

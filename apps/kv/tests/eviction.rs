@@ -1,5 +1,7 @@
 //! Which items go when memory is short, and that memory is never exceeded.
 
+use seawall_control::Instant;
+use seawall_control::request::{Claims, Context};
 use seawall_kv::store::{Config, Entry, PAGE_BYTES, Store, StoreError};
 use seawall_kv::{Exptime, UnixTime};
 
@@ -7,6 +9,11 @@ const NOW: UnixTime = UnixTime::from_secs(1_700_000_000);
 
 /// With a value of this size, exactly eight items make a page.
 static VALUE: [u8; PAGE_BYTES / 8 - 8] = [b'v'; PAGE_BYTES / 8 - 8];
+
+/// A request that may wait for ever.
+fn patient() -> Context {
+    Context::new(Claims::default(), Instant::ORIGIN)
+}
 
 /// A store of `pages` pages, in all of which only items with [`VALUE`] and an 8-byte key fit well.
 fn store(pages: u32) -> Store {
@@ -28,11 +35,14 @@ fn key(number: usize) -> Vec<u8> {
 fn put(store: &Store, now: UnixTime, number: usize, exptime: i64) {
     let key = key(number);
     let exptime = Exptime::from_wire(exptime);
-    store.set(now, &Entry { key: &key, value: &VALUE, flags: 0, exptime }).unwrap();
+    store.set(&patient(), now, &Entry { key: &key, value: &VALUE, flags: 0, exptime }).unwrap();
 }
 
 fn present(store: &Store, numbers: impl IntoIterator<Item = usize>) -> Vec<usize> {
-    numbers.into_iter().filter(|&number| store.get(NOW, &key(number)).is_some()).collect()
+    numbers
+        .into_iter()
+        .filter(|&number| store.get(&patient(), NOW, &key(number)).unwrap().is_some())
+        .collect()
 }
 
 #[test]
@@ -83,7 +93,7 @@ fn items_are_evicted_from_their_own_class_only() {
     (0..8).for_each(|number| put(&store, NOW, number, 0));
     // The only page belongs to the class of the large items.
     let small = Entry { key: b"small", value: b"1", flags: 0, exptime: Exptime::NEVER };
-    assert_eq!(store.set(NOW, &small), Err(StoreError::OutOfMemory));
+    assert_eq!(store.set(&patient(), NOW, &small), Err(StoreError::OutOfMemory));
     assert_eq!(present(&store, 0..8).len(), 8);
 }
 
@@ -93,8 +103,8 @@ fn an_item_may_be_replaced_in_a_full_store_of_one() {
     for round in 0..5u8 {
         let value = vec![round; PAGE_BYTES - 8];
         let entry = Entry { key: b"the one", value: &value, flags: 0, exptime: Exptime::NEVER };
-        store.set(NOW, &entry).unwrap();
-        assert_eq!(store.get(NOW, b"the one").unwrap().data, value);
+        store.set(&patient(), NOW, &entry).unwrap();
+        assert_eq!(store.get(&patient(), NOW, b"the one").unwrap().unwrap().data, value);
     }
     assert_eq!(store.stats().curr_items, 1);
 }
@@ -110,7 +120,7 @@ fn the_memory_limit_is_never_exceeded() {
         let len = (number * 7919) % 10usize.pow(2 + (number % 5) as u32);
         let key = key(number % 3000);
         let entry = Entry { key: &key, value: &value[..len], flags: 0, exptime: Exptime::NEVER };
-        match store.set(NOW, &entry) {
+        match store.set(&patient(), NOW, &entry) {
             Ok(()) => stored += 1,
             // More classes than pages.
             Err(StoreError::OutOfMemory) => refused += 1,

@@ -6,6 +6,8 @@ use std::collections::HashMap;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use seawall_control::Instant;
+use seawall_control::request::{Claims, Context};
 use seawall_kv::store::{ArithmeticError, Config, Entry, Store, StoreMode, StoreOutcome};
 use seawall_kv::{Exptime, UnixTime};
 
@@ -32,6 +34,11 @@ enum Mode {
     Cas {
         current: bool,
     },
+}
+
+/// A request that may wait for ever.
+fn patient() -> Context {
+    Context::new(Claims::default(), Instant::ORIGIN)
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -170,18 +177,21 @@ fn apply(store: &Store, model: &mut Model, op: &Op) {
             let deadline = model.deadline(*exptime);
             let new = Item { value: value.clone(), flags: *flags, deadline, cas: 0 };
             let expected = model.store(mode, *key, new);
-            assert_eq!(store.store(now, mode, &entry), Ok(expected));
+            assert_eq!(store.store(&patient(), now, mode, &entry), Ok(expected));
             check(store, model, *key);
         }
         Op::Delete(key) => {
-            assert_eq!(store.delete(now, &[*key]), model.items.remove(key).is_some());
+            assert_eq!(
+                store.delete(&patient(), now, &[*key]).unwrap(),
+                model.items.remove(key).is_some()
+            );
         }
         Op::Arithmetic { increment, key, delta } => {
             let expected = model.arithmetic(*increment, *key, *delta);
             let result = if *increment {
-                store.incr(now, &[*key], *delta)
+                store.incr(&patient(), now, &[*key], *delta)
             } else {
-                store.decr(now, &[*key], *delta)
+                store.decr(&patient(), now, &[*key], *delta)
             };
             assert_eq!(result, expected);
             check(store, model, *key);
@@ -191,9 +201,9 @@ fn apply(store: &Store, model: &mut Model, op: &Op) {
             let found = model.items.get_mut(key).map(|item| item.deadline = deadline).is_some();
             let exptime = Exptime::from_wire(*exptime);
             if *and_get {
-                assert_eq!(store.gat(now, &[*key], exptime).is_some(), found);
+                assert_eq!(store.gat(&patient(), now, &[*key], exptime).unwrap().is_some(), found);
             } else {
-                assert_eq!(store.touch(now, &[*key], exptime), found);
+                assert_eq!(store.touch(&patient(), now, &[*key], exptime).unwrap(), found);
             }
         }
         Op::FlushAll { delay } => {
@@ -209,7 +219,7 @@ fn apply(store: &Store, model: &mut Model, op: &Op) {
 /// Compares one key, and lets the model learn the number of its version.
 fn check(store: &Store, model: &mut Model, key: u8) {
     model.expire();
-    let found = store.get(UnixTime::from_secs(model.now), &[key]);
+    let found = store.get(&patient(), UnixTime::from_secs(model.now), &[key]).unwrap();
     let expected = model.items.get_mut(&key);
     assert_eq!(
         found.as_ref().map(|found| (&found.data[..], found.flags)),

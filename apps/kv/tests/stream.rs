@@ -3,6 +3,8 @@
 use bytes::{Bytes, BytesMut};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use seawall_control::Instant;
+use seawall_control::request::{Claims, Context};
 use seawall_kv::protocol::{Arithmetic, Command, ParseError, Parser, execute};
 use seawall_kv::store::{Config, Store, StoreMode};
 use seawall_kv::{Exptime, UnixTime};
@@ -199,12 +201,14 @@ proptest! {
         let parsed = parse_whole(text.as_bytes());
         prop_assert_eq!(&parse_in_parts(text.as_bytes(), &lens), &parsed);
         let store = Store::with_seed(&Config { hash_power: 1, ..Config::default() }, 0).unwrap();
+        let patient = Context::new(Claims::default(), Instant::ORIGIN);
         let mut out = BytesMut::new();
         for request in &parsed {
             let before = out.len();
             let noreply = match request {
                 Ok(command) => {
-                    let _ = execute(&store, UnixTime::from_secs(1_700_000_000), command, &mut out);
+                    let now = UnixTime::from_secs(1_700_000_000);
+                    execute(&store, &patient, now, command, &mut out).unwrap();
                     command.noreply()
                 }
                 Err(error) => {

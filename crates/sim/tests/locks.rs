@@ -34,7 +34,7 @@ fn mixed(admission: &str, locks: &str) -> Run {
 #[test]
 fn locks_that_refuse_serve_what_can_be_served() {
     for estimate in ["queued-work", "larger"] {
-        let run = mixed("none", &format!("{{ refuse = '{estimate}' }}"));
+        let run = mixed("none", &format!("'{estimate}'"));
         let [hot, cold] = [0, 1].map(|class| &run.classes[class].figures);
         assert!(hot.goodput > 0.9 * 400.0, "{estimate}: {}", hot.goodput);
         assert!(cold.goodput > 0.99 * cold.offered, "{estimate}: {}", cold.goodput);
@@ -49,7 +49,7 @@ fn locks_that_refuse_serve_what_can_be_served() {
 /// 180 ms.
 #[test]
 fn the_oldest_waiter_is_told_of_an_overload_too_late() {
-    let run = mixed("none", "{ refuse = 'oldest-waiter' }");
+    let run = mixed("none", "'oldest-waiter'");
     let [hot, cold] = [0, 1].map(|class| &run.classes[class].figures);
     assert!((0.4 * 400.0..0.8 * 400.0).contains(&hot.goodput), "{}", hot.goodput);
     assert!((1.5..2.5).contains(&(hot.p99_us.unwrap() / run.slo_us)), "{:?}", hot.p99_us);
@@ -79,7 +79,7 @@ fn store(plain: bool) -> Run {
         cores = 4
         capacity = 100000.0
         budget = {{ fixed = '100us' }}
-        locks = {{ refuse = 'oldest-waiter' }}
+        locks = {'oldest-waiter'}
         [scenario.workload]
         clients = 100
         load = '1.5x'

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use seawall_control::predict::lock::Estimate;
+use seawall_control::predict::lock::LockKind;
 use seawall_control::{Rng, admission, retry};
-use seawall_sim::scenario::{Balance, Class, Crash, Locks, Step};
+use seawall_sim::scenario::{Balance, Class, Crash, Step};
 use seawall_sim::world::Report;
 use seawall_sim::{Scenario, World};
 
@@ -48,13 +48,7 @@ fn scenario(seed: u64) -> Scenario {
     if rng.chance(0.3) {
         scenario.server.budget = seawall_control::request::Budget::Auto;
     }
-    let locks = [
-        Locks::Plain,
-        Locks::Try,
-        Locks::Refuse(Estimate::OldestWaiter),
-        Locks::Refuse(Estimate::Larger),
-    ];
-    scenario.server.locks = *pick(rng, &locks);
+    scenario.server.locks = pick(rng, &LockKind::NAMED).1;
     let delays = ["const:5us", "exp:5us", "const:500ns", "const:200us"];
     scenario.network.delay = pick(rng, &delays).parse().unwrap();
     (scenario.run.warm_up, scenario.run.time) = (Duration::ZERO, Duration::from_millis(30));

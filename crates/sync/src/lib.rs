@@ -90,5 +90,5 @@ pub use pool::{GetError, Pool, Pooled};
 pub use rwlock::{
     OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
-pub use seawall_control::predict::lock::Estimate;
+pub use seawall_control::predict::lock::{Estimate, LockKind};
 pub use semaphore::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};

@@ -7,8 +7,10 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use seawall_control::predict::lock::Estimate;
+use seawall_control::predict::lock::LockKind;
 use seawall_control::request::{Context, Rejected, Stage};
 
+use crate::clock;
 use crate::contention::{Kind, Snapshot};
 use crate::primitive::const_fn;
 use crate::queue::Turn;
@@ -160,6 +162,51 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     pub fn blocking_lock_plain(&self) -> MutexGuard<'_, T> {
         self.blocking_lock_as(Asker::Nobody)
+    }
+
+    /// Locks it as a lock of this kind would, so that services can compare kinds. One that predicts
+    /// waits does it as [`predicted_by`](Self::predicted_by) says, with the
+    /// [kind's estimate](LockKind::estimate).
+    ///
+    /// # Errors
+    ///
+    /// As [`lock`](Self::lock); of kind [`Try`](LockKind::Try), if it is taken and the request may be
+    /// dropped.
+    pub async fn lock_by(
+        &self,
+        kind: LockKind,
+        ctx: &Context,
+    ) -> Result<MutexGuard<'_, T>, Rejected> {
+        match kind {
+            LockKind::Plain => Ok(self.lock_plain().await),
+            LockKind::Try if ctx.claims().droppable => self.lock_or_refuse(ctx),
+            _ => self.lock(ctx).await,
+        }
+    }
+
+    /// [`lock_by`](Self::lock_by) for threads that may sleep.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_by`](Self::lock_by).
+    pub fn blocking_lock_by(
+        &self,
+        kind: LockKind,
+        ctx: &Context,
+    ) -> Result<MutexGuard<'_, T>, Rejected> {
+        match kind {
+            LockKind::Plain => Ok(self.blocking_lock_plain()),
+            LockKind::Try if ctx.claims().droppable => self.lock_or_refuse(ctx),
+            _ => self.blocking_lock(ctx),
+        }
+    }
+
+    fn lock_or_refuse(&self, ctx: &Context) -> Result<MutexGuard<'_, T>, Rejected> {
+        self.try_lock().ok_or_else(|| {
+            // With such locks nobody waits, so that who comes would wait for one turn.
+            let seen = self.snapshot();
+            Rejected::new(seen.stage, seen.hold, ctx.remaining(clock::now()))
+        })
     }
 
     /// Locks it if that needs no wait.

@@ -1,6 +1,7 @@
 //! From a command to its reply.
 
 use bytes::BytesMut;
+use seawall_control::request::{Claims, Context, Rejected};
 
 use super::command::{Arithmetic, Command, Keys};
 use super::response::{self, Reply, VERSION};
@@ -22,16 +23,42 @@ pub enum Connection {
     Close,
 }
 
-/// Carries out `command` at `now` and appends its reply, if it wants one, to `out`.
-pub fn execute(store: &Store, now: UnixTime, command: &Command, out: &mut BytesMut) -> Connection {
+/// Carries out `command` at `now` and appends its reply, if it wants one, to `out`; `ctx` says how
+/// long it may wait for locks.
+///
+/// # Errors
+///
+/// The command cannot wait for a lock. It has had no effect, and nothing is appended; what is to be
+/// answered is [`Reply::Overloaded`].
+pub fn execute(
+    store: &Store,
+    ctx: &Context,
+    now: UnixTime,
+    command: &Command,
+    out: &mut BytesMut,
+) -> Result<Connection, Rejected> {
     let reply = match command {
-        Command::Get { keys, with_cas } => look_up(keys, *with_cas, out, |key| store.get(now, key)),
+        Command::Get { keys, with_cas } => {
+            look_up(keys, *with_cas, out, |key| store.get(ctx, now, key))?
+        }
         Command::Gat { exptime, keys, with_cas } => {
-            look_up(keys, *with_cas, out, |key| store.gat(now, key, *exptime))
+            // Once it has changed one item, the others are waited for.
+            let (committed, mut asker) = (Context::new(Claims::default(), ctx.arrived()), ctx);
+            let reply = look_up(keys, *with_cas, out, |key| {
+                let found = store.gat(asker, now, key, *exptime)?;
+                if found.is_some() {
+                    asker = &committed;
+                }
+                Ok(found)
+            })?;
+            ctx.charge(committed.charged());
+            reply
         }
         Command::Store { mode, key, value, flags, exptime, .. } => {
             let entry = Entry { key, value, flags: *flags, exptime: *exptime };
-            store.store(now, *mode, &entry).map_or_else(store_error, store_outcome)
+            store
+                .store(ctx, now, *mode, &entry)
+                .map_or_else(store_error, |done| Ok(store_outcome(done)))?
         }
         Command::StoreTooLarge { mode, key, .. } => {
             if *mode == StoreMode::Set {
@@ -39,12 +66,12 @@ pub fn execute(store: &Store, now: UnixTime, command: &Command, out: &mut BytesM
             }
             Reply::TooLarge
         }
-        Command::Delete { key, .. } => either(store.delete(now, key), Reply::Deleted),
+        Command::Delete { key, .. } => either(store.delete(ctx, now, key)?, Reply::Deleted),
         Command::Arithmetic { operation, key, delta, .. } => {
-            arithmetic(store, now, *operation, key, *delta)
+            arithmetic(store, ctx, now, *operation, key, *delta)?
         }
         Command::Touch { key, exptime, .. } => {
-            either(store.touch(now, key, *exptime), Reply::Touched)
+            either(store.touch(ctx, now, key, *exptime)?, Reply::Touched)
         }
         Command::Stats { topic } => write_stats(store, now, topic, out),
         Command::FlushAll { delay, .. } => {
@@ -53,12 +80,12 @@ pub fn execute(store: &Store, now: UnixTime, command: &Command, out: &mut BytesM
         }
         Command::Version => Reply::Version,
         Command::Verbosity { .. } => Reply::Ok,
-        Command::Quit => return Connection::Close,
+        Command::Quit => return Ok(Connection::Close),
     };
     if !command.noreply() {
         reply.write(out);
     }
-    Connection::Keep
+    Ok(Connection::Keep)
 }
 
 /// Appends what is found, and returns the line that ends the reply.
@@ -66,35 +93,36 @@ fn look_up(
     keys: &Keys,
     with_cas: bool,
     out: &mut BytesMut,
-    mut find: impl FnMut(&[u8]) -> Option<Value>,
-) -> Reply {
+    mut find: impl FnMut(&[u8]) -> Result<Option<Value>, Rejected>,
+) -> Result<Reply, Rejected> {
     let start = out.len();
     for key in keys.iter() {
-        let Some(value) = find(key) else { continue };
+        let Some(value) = find(key).inspect_err(|_| out.truncate(start))? else { continue };
         response::value(out, key, &value, with_cas);
         if out.len() - start > REPLY_BYTES_MAX {
             out.truncate(start);
-            return Reply::ReplyTooLarge;
+            return Ok(Reply::ReplyTooLarge);
         }
     }
-    Reply::End
+    Ok(Reply::End)
 }
 
 fn arithmetic(
     store: &Store,
+    ctx: &Context,
     now: UnixTime,
     operation: Arithmetic,
     key: &[u8],
     delta: u64,
-) -> Reply {
+) -> Result<Reply, Rejected> {
     let result = match operation {
-        Arithmetic::Increment => store.incr(now, key, delta),
-        Arithmetic::Decrement => store.decr(now, key, delta),
+        Arithmetic::Increment => store.incr(ctx, now, key, delta),
+        Arithmetic::Decrement => store.decr(ctx, now, key, delta),
     };
     match result {
-        Ok(Some(number)) => Reply::Number(number),
-        Ok(None) => Reply::NotFound,
-        Err(ArithmeticError::NotNumeric) => Reply::NotNumeric,
+        Ok(Some(number)) => Ok(Reply::Number(number)),
+        Ok(None) => Ok(Reply::NotFound),
+        Err(ArithmeticError::NotNumeric) => Ok(Reply::NotNumeric),
         Err(ArithmeticError::Store(error)) => store_error(error),
     }
 }
@@ -112,11 +140,12 @@ fn store_outcome(outcome: StoreOutcome) -> Reply {
     }
 }
 
-fn store_error(error: StoreError) -> Reply {
+fn store_error(error: StoreError) -> Result<Reply, Rejected> {
     match error {
-        StoreError::OutOfMemory => Reply::OutOfMemory,
+        StoreError::Rejected(rejected) => Err(rejected),
+        StoreError::OutOfMemory => Ok(Reply::OutOfMemory),
         // The parser has checked the key; a key alone is never too large either.
-        StoreError::KeyLength { .. } | StoreError::TooLarge { .. } => Reply::TooLarge,
+        StoreError::KeyLength { .. } | StoreError::TooLarge { .. } => Ok(Reply::TooLarge),
     }
 }
 

@@ -9,7 +9,10 @@
 //!
 //! Native clients hold back what the server has no credits for. memcached's clients know nothing of
 //! that, so they are guests: what the server cannot serve in time is answered with
-//! `SERVER_ERROR overloaded`, before it has had any effect.
+//! `SERVER_ERROR overloaded`, before it has had any effect. Requests of both are refused where they
+//! would have to wait: at admission, in the run queue, at the stage `item_lock`
+//! ([`ITEM_LOCK`](crate::store::ITEM_LOCK)) and at `slab_lock`
+//! ([`SLAB_LOCK`](crate::store::SLAB_LOCK)).
 //!
 //! ```
 //! use seawall_kv::server::{KvConfig, KvServer};

@@ -1,5 +1,7 @@
 //! Increment and decrement.
 
+use seawall_control::request::Context;
+
 use super::bucket::Edit;
 use super::counters::Counter;
 use super::{Store, StoreError, UnixTime};
@@ -11,7 +13,8 @@ pub enum ArithmeticError {
     /// The value is not a decimal number below 2^64.
     #[error("cannot increment or decrement non-numeric value")]
     NotNumeric,
-    /// The new number has more digits than there is room for.
+    /// The new number has more digits than there is room for, or the request cannot wait for a
+    /// lock.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -22,14 +25,16 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the value is not a number, or no memory is left for a longer one. It is unchanged then.
+    /// If the value is not a number, no memory is left for a longer one, or the request cannot wait
+    /// for a lock. It is unchanged then.
     pub fn incr(
         &self,
+        ctx: &Context,
         now: UnixTime,
         key: &[u8],
         delta: u64,
     ) -> Result<Option<u64>, ArithmeticError> {
-        let result = self.compute(now, key, |number| number.wrapping_add(delta))?;
+        let result = self.compute(ctx, now, key, |number| number.wrapping_add(delta))?;
         self.count_result(key, result, Counter::IncrHits, Counter::IncrMisses);
         Ok(result)
     }
@@ -42,24 +47,26 @@ impl Store {
     /// As for [`incr`](Self::incr).
     pub fn decr(
         &self,
+        ctx: &Context,
         now: UnixTime,
         key: &[u8],
         delta: u64,
     ) -> Result<Option<u64>, ArithmeticError> {
-        let result = self.compute(now, key, |number| number.saturating_sub(delta))?;
+        let result = self.compute(ctx, now, key, |number| number.saturating_sub(delta))?;
         self.count_result(key, result, Counter::DecrHits, Counter::DecrMisses);
         Ok(result)
     }
 
     fn compute(
         &self,
+        ctx: &Context,
         now: UnixTime,
         key: &[u8],
         function: impl Fn(u64) -> u64,
     ) -> Result<Option<u64>, ArithmeticError> {
         let spot = self.spot(key);
-        let result = self.with_room(now, spot.bucket, |spare| {
-            let result = self.with_live(now, spot, key, |item| {
+        let result = self.with_room(ctx, now, spot.bucket, |spare| {
+            let result = self.with_live(ctx, now, spot, key, |item| {
                 let Some(number) = parse(item.value()) else {
                     return Ok(Err(ArithmeticError::NotNumeric));
                 };
@@ -68,8 +75,8 @@ impl Store {
                 let edit = Edit::Replace(digits.format(result).as_bytes());
                 self.edit(spot.bucket, item, edit, spare)?;
                 Ok(Ok(result))
-            });
-            result.transpose()
+            })?;
+            Ok(result.transpose())
         })?;
         result.transpose()
     }

@@ -1,5 +1,6 @@
 //! The store's configuration and the limits it is checked against.
 
+use seawall_control::predict::lock::LockKind;
 use serde::{Deserialize, Serialize};
 
 /// Slab memory is taken in pages of this many bytes, as in memcached.
@@ -23,7 +24,10 @@ pub struct Config {
     pub memory_limit_mib: u32,
 
     /// Base-2 logarithm of the number of buckets, and so of item locks. Default: 16 (65 536
-    /// buckets, 2 MiB). Range: 0 to 26.
+    /// buckets, 5 MiB). Range: 0 to 26.
+    ///
+    /// A bucket takes 80 bytes, of which its lock is 56, and some hundred more once somebody had
+    /// to wait for it.
     ///
     /// The table does not grow. Raise this for many small items (buckets should not be fewer than
     /// a tenth of the items); lower it in an experiment that wants contention on item locks.
@@ -52,6 +56,14 @@ pub struct Config {
     ///
     /// With `false` it refuses new items instead (memcached's `-M`).
     pub evict: bool,
+
+    /// What a request does that comes to an item lock, or to the slab lock, which somebody has.
+    /// Default: `larger`: it is refused if the predicted wait is longer than it may wait. Choices:
+    /// those of [`LockKind`].
+    ///
+    /// Change it to compare: `plain` is an ordinary mutex, and `try` refuses whoever finds it
+    /// taken.
+    pub locks: LockKind,
 }
 
 impl Default for Config {
@@ -63,6 +75,7 @@ impl Default for Config {
             growth_factor: 1.25,
             item_bytes_max: PAGE_BYTES as u32,
             evict: true,
+            locks: LockKind::default(),
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! | lock | how many | guards |
 //! |---|---|---|
-//! | item lock | one per bucket | the items of that bucket |
+//! | item lock | one per bucket (Protego §5.3) | the items of that bucket |
 //! | slab lock | one | free lists, pages and the order of eviction |
 //!
 //! **The rule: a thread holds at most one of them at a time.** It makes every lock order
@@ -17,34 +17,56 @@
 //!   old item ──► slab lock: give the old chunk back
 //! ```
 //!
-//! What a step has taken and the next has not yet used is owned by a
+//! Where it comes to a lock, a request that cannot wait for it is refused (Protego §5.3). What a
+//! step has taken and the next has not yet used is owned by a
 //! [`Reservation`](super::reserve::Reservation), which gives it back when dropped. So an operation
 //! may end between any two steps, and leaves nothing behind; all that it can have cost is an item
 //! that was evicted to make room for it. Giving back must not fail, and so has its own entry,
-//! [`SlabLock::lock_to_release`].
+//! [`SlabLock::lock_plain`].
 
 use core::cell::Cell;
 use core::ops::{Deref, DerefMut};
 
-use parking_lot::{Mutex, MutexGuard};
+use seawall_control::predict::lock::LockKind;
+use seawall_control::request::{Context, Rejected, Stage};
+use seawall_sync::{Mutex, MutexGuard};
 
 use super::bucket::Bucket;
 use super::slabs::Slabs;
 
+/// The item locks, in refusals: all of them are one stage.
+pub const ITEM_LOCK: Stage = Stage(Stage::FIRST_OWN);
+/// The slab lock, in refusals.
+pub const SLAB_LOCK: Stage = Stage(Stage::FIRST_OWN + 1);
+
 /// The hash table: all buckets, each behind its item lock.
 #[derive(Debug)]
 pub(super) struct ItemLocks {
+    kind: LockKind,
     buckets: Box<[Mutex<Bucket>]>,
 }
 
 impl ItemLocks {
-    pub(super) fn new(hash_power: u8) -> Self {
-        Self { buckets: (0..1u32 << hash_power).map(|_| Mutex::default()).collect() }
+    pub(super) fn new(hash_power: u8, kind: LockKind) -> Self {
+        let mutex = |_| {
+            let mutex = Mutex::new(Bucket::default()).predicted_by(kind.estimate());
+            mutex.at(ITEM_LOCK, "item_lock")
+        };
+        Self { kind, buckets: (0..1u32 << hash_power).map(mutex).collect() }
     }
 
-    /// Waits for the item lock of `bucket`.
-    pub(super) fn lock(&self, bucket: u32) -> Guard<'_, Bucket> {
-        Guard::lock(&self.buckets[bucket as usize])
+    /// Waits for the item lock of `bucket` on behalf of a request.
+    ///
+    /// # Errors
+    ///
+    /// The request cannot wait for it.
+    pub(super) fn lock(&self, ctx: &Context, bucket: u32) -> Result<Guard<'_, Bucket>, Rejected> {
+        Guard::lock(&self.buckets[bucket as usize], self.kind, ctx)
+    }
+
+    /// Waits for the item lock of `bucket` on behalf of no request.
+    pub(super) fn lock_plain(&self, bucket: u32) -> Guard<'_, Bucket> {
+        Guard::lock_plain(&self.buckets[bucket as usize])
     }
 
     /// Number of buckets, a power of two.
@@ -56,23 +78,29 @@ impl ItemLocks {
 /// The slab allocator behind its lock.
 #[derive(Debug)]
 pub(super) struct SlabLock {
+    kind: LockKind,
     slabs: Mutex<Slabs>,
 }
 
 impl SlabLock {
-    pub(super) fn new(slabs: Slabs) -> Self {
-        Self { slabs: Mutex::new(slabs) }
+    pub(super) fn new(slabs: Slabs, kind: LockKind) -> Self {
+        let slabs = Mutex::new(slabs).predicted_by(kind.estimate()).at(SLAB_LOCK, "slab_lock");
+        Self { kind, slabs }
     }
 
     /// Waits for the slab lock in order to get on with a request.
-    pub(super) fn lock(&self) -> Guard<'_, Slabs> {
-        Guard::lock(&self.slabs)
+    ///
+    /// # Errors
+    ///
+    /// The request cannot wait for it.
+    pub(super) fn lock(&self, ctx: &Context) -> Result<Guard<'_, Slabs>, Rejected> {
+        Guard::lock(&self.slabs, self.kind, ctx)
     }
 
-    /// Waits for the slab lock in order to give back what a request has taken. However locks may
-    /// come to refuse requests, this entry never may: it is what makes a refusal clean.
-    pub(super) fn lock_to_release(&self) -> Guard<'_, Slabs> {
-        Guard::lock(&self.slabs)
+    /// Waits for the slab lock in order to give back what a request has taken, or on behalf of no
+    /// request. It never refuses, which is what makes refusals clean (Protego §5.3).
+    pub(super) fn lock_plain(&self) -> Guard<'_, Slabs> {
+        Guard::lock_plain(&self.slabs)
     }
 }
 
@@ -83,10 +111,16 @@ pub(super) struct Guard<'a, T> {
 }
 
 impl<'a, T> Guard<'a, T> {
-    fn lock(mutex: &'a Mutex<T>) -> Self {
+    fn lock(mutex: &'a Mutex<T>, kind: LockKind, ctx: &Context) -> Result<Self, Rejected> {
         // Before waiting, so that breaking the rule is a panic and never a deadlock.
         let only = OnlyLock::claim();
-        Self { inner: mutex.lock(), _only: only }
+        let inner = mutex.blocking_lock_by(kind, ctx)?;
+        Ok(Self { inner, _only: only })
+    }
+
+    fn lock_plain(mutex: &'a Mutex<T>) -> Self {
+        let only = OnlyLock::claim();
+        Self { inner: mutex.blocking_lock_plain(), _only: only }
     }
 }
 
@@ -135,16 +169,22 @@ mod tests {
     #[cfg(debug_assertions)]
     #[should_panic(expected = "at most one lock")]
     fn nesting_is_caught() {
-        let locks = ItemLocks::new(1);
-        let _first = locks.lock(0);
-        let _second = locks.lock(1);
+        let locks = ItemLocks::new(1, LockKind::default());
+        let _first = locks.lock_plain(0);
+        let _second = locks.lock_plain(1);
+    }
+
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn a_bucket_and_its_lock_are_as_large_as_the_configuration_says() {
+        assert_eq!(size_of::<Mutex<Bucket>>(), 80);
     }
 
     #[test]
     fn locks_may_follow_each_other() {
-        let locks = ItemLocks::new(1);
-        drop(locks.lock(0));
-        drop(locks.lock(1));
+        let locks = ItemLocks::new(1, LockKind::default());
+        drop(locks.lock_plain(0));
+        drop(locks.lock_plain(1));
         assert_eq!(locks.len(), 2);
     }
 }

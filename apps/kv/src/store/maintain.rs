@@ -36,7 +36,7 @@ impl Store {
             // The number of buckets is a power of two, so the cursor may wrap around.
             let number = (start.wrapping_add(offset) & (self.items.len() - 1)) as u32;
             let mut chunks = Vec::new();
-            let mut bucket = self.items.lock(number);
+            let mut bucket = self.items.lock_plain(number);
             for item in bucket.extract_if(|item| horizon.death(item).is_some()) {
                 let cause = horizon.death(&item).expect("just judged dead");
                 self.counters.count(number, cause);
@@ -46,7 +46,7 @@ impl Store {
             drop(bucket);
             if !chunks.is_empty() {
                 removed += chunks.len();
-                self.slabs.lock_to_release().release(chunks);
+                self.slabs.lock_plain().release(chunks);
             }
         }
         removed
@@ -54,7 +54,7 @@ impl Store {
 
     /// A snapshot of the counters. Takes the slab lock for an instant and no item lock.
     pub fn stats(&self) -> Stats {
-        let pages = self.slabs.lock().pages();
+        let pages = self.slabs.lock_plain().pages();
         Stats {
             page_bytes: u64::from(pages) * PAGE_BYTES as u64,
             limit_maxbytes: u64::from(self.pages_max) * PAGE_BYTES as u64,
@@ -65,7 +65,7 @@ impl Store {
 
     /// Statistics of the slab classes that have pages.
     pub fn class_stats(&self) -> Vec<ClassStats> {
-        self.slabs.lock().class_stats()
+        self.slabs.lock_plain().class_stats()
     }
 
     /// Counts every item and chunk, for tests and for diagnosis.
@@ -76,13 +76,13 @@ impl Store {
         let (mut items, mut bytes) = (0, 0);
         let mut homes = HashMap::new();
         for number in 0..self.items.len() as u32 {
-            for item in self.items.lock(number).items() {
+            for item in self.items.lock_plain(number).items() {
                 items += 1;
                 bytes += item.size() as u64;
                 homes.insert(item.chunk_id(), number);
             }
         }
-        let slabs = self.slabs.lock();
+        let slabs = self.slabs.lock_plain();
         let chunks_used = slabs.chunks_in_use().count() as u64;
         let at_home = |(chunk, bucket)| homes.get(&chunk) == Some(&bucket);
         Audit {

@@ -9,6 +9,7 @@
 //!
 //! - An item belongs to a bucket, a chunk belongs to an item or to the free list of its size class.
 //!   Both are moved, never shared, so no reader can see memory that is being reused.
+//! - Locks refuse a request that cannot wait for them (Protego §5.3). It leaves nothing behind.
 //! - Reads take one item lock. Writes also take the slab lock, briefly, before and after. No thread
 //!   ever holds two of the store's locks; `locks.rs` states the rule and what follows from it.
 //! - When the memory limit is reached, a write evicts an item of its own size class, chosen by the
@@ -17,15 +18,18 @@
 //!   an access to their key, an eviction, or [`Store::sweep`].
 //!
 //! ```
+//! use seawall_control::Instant;
+//! use seawall_control::request::{Claims, Context};
 //! use seawall_kv::store::{Config, Entry, Store};
 //! use seawall_kv::{Exptime, UnixTime};
 //!
 //! let store = Store::new(&Config { memory_limit_mib: 1, ..Config::default() })?;
 //! let now = UnixTime::from_secs(1_700_000_000);
 //! let exptime = Exptime::from_wire(60);
-//! store.set(now, &Entry { key: b"greeting", value: b"hello", flags: 0, exptime })?;
-//! assert_eq!(store.get(now, b"greeting").unwrap().data, "hello");
-//! assert_eq!(store.get(UnixTime::from_secs(1_700_000_060), b"greeting"), None);
+//! let ctx = Context::new(Claims::default(), Instant::ORIGIN); // a request that may wait for ever
+//! store.set(&ctx, now, &Entry { key: b"greeting", value: b"hello", flags: 0, exptime })?;
+//! assert_eq!(store.get(&ctx, now, b"greeting")?.unwrap().data, "hello");
+//! assert_eq!(store.get(&ctx, UnixTime::from_secs(1_700_000_060), b"greeting")?, None);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -50,24 +54,30 @@ use std::hash::RandomState;
 use bytes::Bytes;
 use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
+use seawall_control::request::{Context, Rejected};
 
 use self::bucket::{Bucket, Item, Spot};
 use self::classes::SizeClasses;
 use self::counters::{Counter, Counters};
 use self::death::{Flush, Horizon};
-use self::locks::{ItemLocks, SlabLock};
+use self::locks::{Guard, ItemLocks, SlabLock};
 use self::reserve::Reservation;
 use self::slabs::Slabs;
 use crate::time::{Expiry, Exptime, UnixTime};
 
 pub use self::arithmetic::ArithmeticError;
+pub use seawall_control::predict::lock::LockKind;
+
 pub use self::config::{Config, ConfigError, KEY_BYTES_MAX, PAGE_BYTES};
+pub use self::locks::{ITEM_LOCK, SLAB_LOCK};
 pub use self::stats::{Audit, ClassStats, Stats};
 pub use self::write::{Entry, StoreError, StoreMode, StoreOutcome};
 
 /// A key-value store with a memory limit, to be shared between threads in an `Arc`.
 ///
-/// Methods wait for the store's own locks and for nothing else. `now` is the present in Unix time;
+/// Methods wait for the store's own locks and for nothing else, and those that serve a request wait
+/// no longer than its context allows: a refused request has changed nothing, except that an item
+/// may have been evicted to make room for it. `now` is the present in Unix time;
 /// see [`UnixTime`] for what is asked of it.
 #[derive(Debug)]
 pub struct Store {
@@ -118,9 +128,10 @@ impl Store {
     pub fn with_seed(config: &Config, seed: u64) -> Result<Self, ConfigError> {
         config.validate()?;
         let classes = SizeClasses::new(config);
+        let slabs = Slabs::new(&classes, config.memory_limit_mib, config.evict);
         Ok(Self {
-            items: ItemLocks::new(config.hash_power),
-            slabs: SlabLock::new(Slabs::new(&classes, config.memory_limit_mib, config.evict)),
+            items: ItemLocks::new(config.hash_power, config.locks),
+            slabs: SlabLock::new(slabs, config.locks),
             classes,
             counters: Counters::new(),
             flush: Flush::new(),
@@ -133,40 +144,68 @@ impl Store {
 
     /// Looks up `key`. Serves both `get` and `gets`: the answer carries its compare-and-swap
     /// number.
-    pub fn get(&self, now: UnixTime, key: &[u8]) -> Option<Value> {
+    ///
+    /// # Errors
+    ///
+    /// The request cannot wait for the item lock.
+    pub fn get(&self, ctx: &Context, now: UnixTime, key: &[u8]) -> Result<Option<Value>, Rejected> {
         let spot = self.spot(key);
-        let value = self.with_live(now, spot, key, |item| Value::copy_of(item));
+        let value = self.with_live(ctx, now, spot, key, |item| Value::copy_of(item))?;
         self.counters.either(spot.bucket, value.is_some(), Counter::GetHits, Counter::GetMisses);
-        value
+        Ok(value)
     }
 
     /// Looks up `key` and gives it a new expiration time: `gat` and `gats`.
-    pub fn gat(&self, now: UnixTime, key: &[u8], exptime: Exptime) -> Option<Value> {
+    ///
+    /// # Errors
+    ///
+    /// As for [`get`](Self::get).
+    pub fn gat(
+        &self,
+        ctx: &Context,
+        now: UnixTime,
+        key: &[u8],
+        exptime: Exptime,
+    ) -> Result<Option<Value>, Rejected> {
         let spot = self.spot(key);
-        let value = self.with_live(now, spot, key, |item| {
+        let value = self.with_live(ctx, now, spot, key, |item| {
             item.expiry = Expiry::new(exptime, now);
             Value::copy_of(item)
-        });
+        })?;
         self.count_touch(spot, value.is_some());
-        value
+        Ok(value)
     }
 
     /// Gives `key` a new expiration time; `false` if there is no such item.
-    pub fn touch(&self, now: UnixTime, key: &[u8], exptime: Exptime) -> bool {
+    ///
+    /// # Errors
+    ///
+    /// As for [`get`](Self::get).
+    pub fn touch(
+        &self,
+        ctx: &Context,
+        now: UnixTime,
+        key: &[u8],
+        exptime: Exptime,
+    ) -> Result<bool, Rejected> {
         let spot = self.spot(key);
-        let touched = self.with_live(now, spot, key, |item| {
+        let touched = self.with_live(ctx, now, spot, key, |item| {
             item.expiry = Expiry::new(exptime, now);
-        });
+        })?;
         self.count_touch(spot, touched.is_some());
-        touched.is_some()
+        Ok(touched.is_some())
     }
 
     /// Removes `key`; `false` if there is no such item.
-    pub fn delete(&self, now: UnixTime, key: &[u8]) -> bool {
+    ///
+    /// # Errors
+    ///
+    /// As for [`get`](Self::get).
+    pub fn delete(&self, ctx: &Context, now: UnixTime, key: &[u8]) -> Result<bool, Rejected> {
         let spot = self.spot(key);
-        let deleted = self.unlink_key(now, spot, key);
+        let deleted = self.unlink_key(self.items.lock(ctx, spot.bucket)?, now, spot, key);
         self.counters.either(spot.bucket, deleted, Counter::DeleteHits, Counter::DeleteMisses);
-        deleted
+        Ok(deleted)
     }
 
     /// The largest item that fits, in bytes of key and value together.
@@ -177,25 +216,28 @@ impl Store {
     /// Runs `access` on the live item under `key`, with its item lock held, and marks it used.
     fn with_live<R>(
         &self,
+        ctx: &Context,
         now: UnixTime,
         spot: Spot,
         key: &[u8],
         access: impl FnOnce(&mut Item) -> R,
-    ) -> Option<R> {
+    ) -> Result<Option<R>, Rejected> {
         let horizon = self.horizon(now);
         let mut dead = None;
-        let mut bucket = self.items.lock(spot.bucket);
-        let index = self.find_live(&mut bucket, spot, key, &horizon, &mut dead)?;
-        let item = bucket.item_mut(index);
-        item.referenced = true;
-        Some(access(item))
+        let mut bucket = self.items.lock(ctx, spot.bucket)?;
+        let found = self.find_live(&mut bucket, spot, key, &horizon, &mut dead);
+        Ok(found.map(|index| {
+            let item = bucket.item_mut(index);
+            item.referenced = true;
+            access(item)
+        }))
     }
 
-    /// Unlinks `key`, and says whether it was alive.
-    fn unlink_key(&self, now: UnixTime, spot: Spot, key: &[u8]) -> bool {
+    /// Unlinks `key` from its locked bucket, and says whether it was alive.
+    fn unlink_key(&self, bucket: Guard<'_, Bucket>, now: UnixTime, spot: Spot, key: &[u8]) -> bool {
         let horizon = self.horizon(now);
         let mut unlinked = None;
-        let mut bucket = self.items.lock(spot.bucket);
+        let mut bucket = bucket; // to be dropped before what was unlinked
         let found = self.find_live(&mut bucket, spot, key, &horizon, &mut unlinked);
         if let Some(index) = found {
             unlinked = Some(self.unlink(&mut bucket, spot.bucket, index));
@@ -256,5 +298,7 @@ impl Value {
     }
 }
 
+#[cfg(test)]
+mod refusals;
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,8 @@
 
 use core::ops::{Deref, DerefMut};
 
+use seawall_control::request::{Context, Rejected};
+
 use super::counters::Counter;
 use super::locks::SlabLock;
 use super::slabs::{Allocation, Chunk, Victim};
@@ -53,7 +55,7 @@ impl DerefMut for Reservation<'_> {
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         if let Some(chunk) = self.chunk.take() {
-            self.slabs.lock_to_release().release([chunk]);
+            self.slabs.lock_plain().release([chunk]);
         }
     }
 }
@@ -67,6 +69,7 @@ impl Store {
     /// without any lock but that of their own bucket.
     pub(super) fn reserve(
         &self,
+        ctx: &Context,
         now: UnixTime,
         bucket: u32,
         bytes: usize,
@@ -75,14 +78,17 @@ impl Store {
             return Err(StoreError::TooLarge { bytes, bytes_max: self.classes.largest() });
         };
         for considered in 0..VICTIMS_MAX {
-            let allocation = self.slabs.lock().allocate(class, bucket);
+            let allocation = self.slabs.lock(ctx)?.allocate(class, bucket);
             let victim = match allocation {
                 Allocation::Granted(chunk) => return Ok(Reservation::new(&self.slabs, chunk)),
                 Allocation::Full(victim) => victim,
                 Allocation::Exhausted => return Err(StoreError::OutOfMemory),
             };
-            if let Some(evicted) = self.evict(now, victim, considered < SECOND_CHANCES_MAX) {
-                self.slabs.lock().reassign(&evicted, bucket);
+            let may_spare = considered < SECOND_CHANCES_MAX;
+            if let Some(evicted) = self.evict(ctx, now, victim, may_spare)? {
+                // To be refused now would cost the evicted item for nothing, and no less waiting:
+                // giving its chunk back takes the same lock.
+                self.slabs.lock_plain().reassign(&evicted, bucket);
                 return Ok(evicted);
             }
         }
@@ -90,17 +96,23 @@ impl Store {
     }
 
     /// Unlinks the victim's item. `None` if it is gone, not linked yet, or spared.
-    fn evict(&self, now: UnixTime, victim: Victim, may_spare: bool) -> Option<Reservation<'_>> {
+    fn evict(
+        &self,
+        ctx: &Context,
+        now: UnixTime,
+        victim: Victim,
+        may_spare: bool,
+    ) -> Result<Option<Reservation<'_>>, Rejected> {
         let horizon = self.horizon(now);
-        let mut bucket = self.items.lock(victim.bucket);
-        let index = bucket.find_chunk(victim.chunk)?;
+        let mut bucket = self.items.lock(ctx, victim.bucket)?;
+        let Some(index) = bucket.find_chunk(victim.chunk) else { return Ok(None) };
         let item = bucket.item_mut(index);
         let death = horizon.death(item);
         if may_spare && item.referenced && death.is_none() {
             item.referenced = false;
-            return None;
+            return Ok(None);
         }
         self.counters.count(victim.bucket, death.unwrap_or(Counter::Evicted));
-        Some(self.unlink(&mut bucket, victim.bucket, index))
+        Ok(Some(self.unlink(&mut bucket, victim.bucket, index)))
     }
 }

@@ -1,5 +1,7 @@
 //! The storage commands: set, add, replace, cas, append and prepend.
 
+use seawall_control::request::{Context, Rejected};
+
 use super::bucket::{Edit, Header, Item, Spot, fill};
 use super::counters::Counter;
 use super::reserve::Reservation;
@@ -69,6 +71,9 @@ pub enum StoreError {
     /// The memory limit is reached, and there is nothing to evict in the item's size class.
     #[error("out of memory")]
     OutOfMemory,
+    /// The request cannot wait for a lock. Nothing has changed.
+    #[error(transparent)]
+    Rejected(#[from] Rejected),
 }
 
 /// When an item may be put in the place of what there is.
@@ -84,13 +89,15 @@ impl Store {
     /// Carries out a storage command. [`set`](Self::set) and its siblings are shorthands for it.
     ///
     /// When a set fails, the value that it was to replace is gone too, as in memcached: a client
-    /// must not go on reading what it believes overwritten. All other failures change nothing.
+    /// must not go on reading what it believes overwritten. All other failures change nothing, and
+    /// neither does a refusal.
     ///
     /// # Errors
     ///
-    /// [`StoreError`]: a bad key, a too large item, or no memory.
+    /// [`StoreError`]: a bad key, a too large item, no memory, or no time to wait for a lock.
     pub fn store(
         &self,
+        ctx: &Context,
         now: UnixTime,
         mode: StoreMode,
         entry: &Entry<'_>,
@@ -101,14 +108,18 @@ impl Store {
         }
         match mode {
             StoreMode::Set => {
-                let stored = self.put(now, Condition::None, entry);
-                stored.inspect_err(|_| self.discard(now, entry.key))
+                let stored = self.put(ctx, now, Condition::None, entry);
+                stored.inspect_err(|error| {
+                    if !matches!(error, StoreError::Rejected(_)) {
+                        self.discard(now, entry.key);
+                    }
+                })
             }
-            StoreMode::Add => self.put(now, Condition::Absent, entry),
-            StoreMode::Replace => self.put(now, Condition::Present, entry),
-            StoreMode::Cas(cas) => self.put(now, Condition::Unchanged(cas), entry),
-            StoreMode::Append => self.extend(now, entry.key, Edit::Append(entry.value)),
-            StoreMode::Prepend => self.extend(now, entry.key, Edit::Prepend(entry.value)),
+            StoreMode::Add => self.put(ctx, now, Condition::Absent, entry),
+            StoreMode::Replace => self.put(ctx, now, Condition::Present, entry),
+            StoreMode::Cas(cas) => self.put(ctx, now, Condition::Unchanged(cas), entry),
+            StoreMode::Append => self.extend(ctx, now, entry.key, Edit::Append(entry.value)),
+            StoreMode::Prepend => self.extend(ctx, now, entry.key, Edit::Prepend(entry.value)),
         }
     }
 
@@ -117,8 +128,8 @@ impl Store {
     /// # Errors
     ///
     /// As for [`store`](Self::store).
-    pub fn set(&self, now: UnixTime, entry: &Entry<'_>) -> Result<(), StoreError> {
-        self.store(now, StoreMode::Set, entry).map(|_| ())
+    pub fn set(&self, ctx: &Context, now: UnixTime, entry: &Entry<'_>) -> Result<(), StoreError> {
+        self.store(ctx, now, StoreMode::Set, entry).map(|_| ())
     }
 
     /// Stores if there is no such item, and says whether it did.
@@ -126,8 +137,8 @@ impl Store {
     /// # Errors
     ///
     /// As for [`store`](Self::store).
-    pub fn add(&self, now: UnixTime, entry: &Entry<'_>) -> Result<bool, StoreError> {
-        self.is_stored(now, StoreMode::Add, entry)
+    pub fn add(&self, ctx: &Context, now: UnixTime, entry: &Entry<'_>) -> Result<bool, StoreError> {
+        self.is_stored(ctx, now, StoreMode::Add, entry)
     }
 
     /// Stores if there is such an item, and says whether it did.
@@ -135,8 +146,13 @@ impl Store {
     /// # Errors
     ///
     /// As for [`store`](Self::store).
-    pub fn replace(&self, now: UnixTime, entry: &Entry<'_>) -> Result<bool, StoreError> {
-        self.is_stored(now, StoreMode::Replace, entry)
+    pub fn replace(
+        &self,
+        ctx: &Context,
+        now: UnixTime,
+        entry: &Entry<'_>,
+    ) -> Result<bool, StoreError> {
+        self.is_stored(ctx, now, StoreMode::Replace, entry)
     }
 
     /// Adds to the end of an item, and says whether there was one.
@@ -144,9 +160,15 @@ impl Store {
     /// # Errors
     ///
     /// As for [`store`](Self::store).
-    pub fn append(&self, now: UnixTime, key: &[u8], value: &[u8]) -> Result<bool, StoreError> {
+    pub fn append(
+        &self,
+        ctx: &Context,
+        now: UnixTime,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<bool, StoreError> {
         let entry = Entry { key, value, flags: 0, exptime: Exptime::NEVER };
-        self.is_stored(now, StoreMode::Append, &entry)
+        self.is_stored(ctx, now, StoreMode::Append, &entry)
     }
 
     /// Adds to the beginning of an item, and says whether there was one.
@@ -154,9 +176,15 @@ impl Store {
     /// # Errors
     ///
     /// As for [`store`](Self::store).
-    pub fn prepend(&self, now: UnixTime, key: &[u8], value: &[u8]) -> Result<bool, StoreError> {
+    pub fn prepend(
+        &self,
+        ctx: &Context,
+        now: UnixTime,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<bool, StoreError> {
         let entry = Entry { key, value, flags: 0, exptime: Exptime::NEVER };
-        self.is_stored(now, StoreMode::Prepend, &entry)
+        self.is_stored(ctx, now, StoreMode::Prepend, &entry)
     }
 
     /// Stores if the item is still the version `cas`, which a lookup returned.
@@ -166,34 +194,38 @@ impl Store {
     /// As for [`store`](Self::store).
     pub fn cas(
         &self,
+        ctx: &Context,
         now: UnixTime,
         cas: u64,
         entry: &Entry<'_>,
     ) -> Result<StoreOutcome, StoreError> {
-        self.store(now, StoreMode::Cas(cas), entry)
+        self.store(ctx, now, StoreMode::Cas(cas), entry)
     }
 
-    /// Removes `key` on behalf of a set that could not be carried out.
+    /// Removes `key` on behalf of a set that could not be carried out. It is never refused: its
+    /// client believes the old value overwritten.
     pub(crate) fn discard(&self, now: UnixTime, key: &[u8]) {
-        self.unlink_key(now, self.spot(key), key);
+        let spot = self.spot(key);
+        self.unlink_key(self.items.lock_plain(spot.bucket), now, spot, key);
     }
 
     /// Repeats `attempt`, which changes an item under its lock, with ever larger spare chunks
     /// until one suffices. An attempt that needs more room says how many bytes.
     pub(super) fn with_room<'s, T>(
         &'s self,
+        ctx: &Context,
         now: UnixTime,
         bucket: u32,
-        mut attempt: impl FnMut(&mut Option<Reservation<'s>>) -> Result<T, usize>,
+        mut attempt: impl FnMut(&mut Option<Reservation<'s>>) -> Result<Result<T, usize>, Rejected>,
     ) -> Result<T, StoreError> {
         let mut spare = None;
         // Ends because each round reserves a chunk of a larger class than the one before.
         loop {
-            match attempt(&mut spare) {
+            match attempt(&mut spare)? {
                 Ok(done) => return Ok(done),
                 Err(needed) => {
                     drop(spare.take());
-                    spare = Some(self.reserve(now, bucket, needed)?);
+                    spare = Some(self.reserve(ctx, now, bucket, needed)?);
                 }
             }
         }
@@ -216,38 +248,41 @@ impl Store {
 
     fn is_stored(
         &self,
+        ctx: &Context,
         now: UnixTime,
         mode: StoreMode,
         entry: &Entry<'_>,
     ) -> Result<bool, StoreError> {
-        Ok(self.store(now, mode, entry)? == StoreOutcome::Stored)
+        Ok(self.store(ctx, now, mode, entry)? == StoreOutcome::Stored)
     }
 
     fn put(
         &self,
+        ctx: &Context,
         now: UnixTime,
         condition: Condition,
         entry: &Entry<'_>,
     ) -> Result<StoreOutcome, StoreError> {
         let spot = self.spot(entry.key);
-        let mut chunk = self.reserve(now, spot.bucket, entry.key.len() + entry.value.len())?;
+        let mut chunk = self.reserve(ctx, now, spot.bucket, entry.key.len() + entry.value.len())?;
         fill(&mut chunk, entry.key, entry.value);
-        Ok(self.link(now, spot, condition, entry, chunk))
+        Ok(self.link(ctx, now, spot, condition, entry, chunk)?)
     }
 
     /// Links the filled chunk if the condition holds; else it goes back to its free list.
     fn link(
         &self,
+        ctx: &Context,
         now: UnixTime,
         spot: Spot,
         condition: Condition,
         entry: &Entry<'_>,
         chunk: Reservation<'_>,
-    ) -> StoreOutcome {
+    ) -> Result<StoreOutcome, Rejected> {
         let horizon = self.horizon(now);
         // Like `chunk`, this is dropped, and so given back, after the bucket is unlocked.
         let mut unlinked = None;
-        let mut bucket = self.items.lock(spot.bucket);
+        let mut bucket = self.items.lock(ctx, spot.bucket)?;
         let found = self.find_live(&mut bucket, spot, entry.key, &horizon, &mut unlinked);
         let outcome = condition.outcome(found.map(|index| bucket.item_mut(index).cas));
         self.count_store(spot, condition, outcome);
@@ -256,7 +291,7 @@ impl Store {
                 // Somebody wants this item enough to have tried to store it.
                 bucket.item_mut(index).referenced = true;
             }
-            return outcome;
+            return Ok(outcome);
         }
         if let Some(index) = found {
             unlinked = Some(self.unlink(&mut bucket, spot.bucket, index));
@@ -269,20 +304,20 @@ impl Store {
         bucket.insert(item);
         drop(bucket);
         drop(unlinked);
-        outcome
+        Ok(outcome)
     }
 
     fn extend(
         &self,
+        ctx: &Context,
         now: UnixTime,
         key: &[u8],
         edit: Edit<'_>,
     ) -> Result<StoreOutcome, StoreError> {
         let spot = self.spot(key);
-        let edited = self.with_room(now, spot.bucket, |spare| {
-            let edited =
-                self.with_live(now, spot, key, |item| self.edit(spot.bucket, item, edit, spare));
-            edited.transpose()
+        let edited = self.with_room(ctx, now, spot.bucket, |spare| {
+            let edit = |item: &mut Item| self.edit(spot.bucket, item, edit, spare);
+            Ok(self.with_live(ctx, now, spot, key, edit)?.transpose())
         })?;
         self.counters.count(spot.bucket, Counter::Stores);
         Ok(edited.map_or(StoreOutcome::NotStored, |()| StoreOutcome::Stored))

@@ -9,7 +9,7 @@ use seawall_kv::server::KvServer;
 use seawall_kv::store::Entry;
 use seawall_rpc::{CallError, Client, ClientConfig, Status};
 
-use crate::support::{self, config, expect_nothing_left, start, until};
+use crate::support::{self, config, expect_nothing_left, patient, start, until};
 
 fn client(server: &KvServer) -> Client {
     Client::new([server.address()], ClientConfig::default())
@@ -112,6 +112,6 @@ async fn expired_items_are_swept() {
 async fn the_store_may_be_used_beside_the_server() {
     let server = start(config("none"));
     let entry = Entry { key: b"a", value: b"one", flags: 0, exptime: Exptime::NEVER };
-    server.store().set(seawall_kv::UnixTime::from_secs(1_700_000_000), &entry).unwrap();
+    server.store().set(&patient(), seawall_kv::UnixTime::from_secs(1_700_000_000), &entry).unwrap();
     assert!(matches!(call(&client(&server), &get("a")).await, Reply::Hit { .. }));
 }

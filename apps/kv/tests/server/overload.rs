@@ -8,7 +8,7 @@ use seawall_kv::store::Entry;
 use seawall_kv::{Exptime, UnixTime};
 use seawall_rpc::Budget;
 
-use crate::support::{Block, Client, config, expect_nothing_left, start, until};
+use crate::support::{Block, Client, config, expect_nothing_left, patient, start, until};
 
 const NOW: UnixTime = UnixTime::from_secs(1_700_000_000);
 
@@ -55,7 +55,7 @@ async fn order_is_kept_when_only_some_are_refused() {
     for i in 0..200 {
         let (key, value) = (format!("k{i}"), format!("value{i}"));
         let (key, value, exptime) = (key.as_bytes(), value.as_bytes(), Exptime::NEVER);
-        server.store().set(NOW, &Entry { key, value, flags: 0, exptime }).unwrap();
+        server.store().set(&patient(), NOW, &Entry { key, value, flags: 0, exptime }).unwrap();
     }
     let mut lookups = String::new();
     (0..200).for_each(|i| write!(lookups, "get k{i}\r\n").unwrap());

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use seawall_control::admission;
+use seawall_control::request::{Claims, Context};
 use seawall_kv::server::{KvConfig, KvServer};
 use seawall_rpc::Guest;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -23,6 +24,11 @@ pub(crate) fn config(algorithm: &str) -> KvConfig {
     config.server.admission = admission::Config::named(algorithm);
     (config.server.threads.workers, config.server.threads.dispatchers) = (1, 1);
     config
+}
+
+/// A request that may wait for ever.
+pub(crate) fn patient() -> Context {
+    Context::new(Claims::default(), seawall_control::Instant::ORIGIN)
 }
 
 /// The same with several workers, so that commands of one connection run at once.

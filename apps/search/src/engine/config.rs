@@ -1,26 +1,15 @@
 //! What can be set about searching.
 
 use seawall_control::config::ConfigError;
+use seawall_control::predict::lock::LockKind;
 use serde::{Deserialize, Serialize};
-
-/// What a request does when a lock is taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LockKind {
-    /// It is refused at once if the predicted wait exceeds what it has left (Protego §3.2), and
-    /// otherwise waits its turn.
-    #[default]
-    LatencyAware,
-    /// It waits its turn, however long that takes: to compare with.
-    Plain,
-}
 
 /// Kinds of locks, and how much the readers may keep. All segments share what is said here, each
 /// according to its size.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EngineConfig {
-    /// What a request does when a lock is taken. Default: `latency-aware`.
+    /// What a request does when a lock is taken. Default: `larger`; any of [`LockKind`].
     pub locks: LockKind,
     /// Memory of decoded posting lists, KiB; 8 bytes for each document of a list. A list that is
     /// larger than all of it is kept until the next. Default: 16384. Range: 0 to 2^30.

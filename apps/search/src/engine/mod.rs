@@ -27,9 +27,10 @@ use seawall_sync::{Mutex, MutexGuard};
 use tantivy::TantivyError;
 use thiserror::Error;
 
-pub use config::{EngineConfig, LockKind};
+pub use config::EngineConfig;
 pub use query::{Query, QueryError};
 pub use reader::Caches;
+pub use seawall_control::predict::lock::LockKind;
 
 use crate::index::{self, Fields, IndexError};
 use reader::Sought;
@@ -100,17 +101,25 @@ impl Engine {
         // As they were written: each is larger than the next.
         readers.sort_by_key(|reader| std::cmp::Reverse(reader.max_doc()));
         let documents = readers.iter().map(|reader| reader.max_doc()).sum();
+        let estimate = config.locks.estimate();
         let mut segments = Vec::new();
         let mut base = 0;
         for (number, reader) in readers.into_iter().enumerate() {
             let share = f64::from(reader.max_doc()) / f64::from(documents).max(1.0);
-            segments.push(Segment::open(reader, fields, number, base, config.scaled(share))?);
+            segments.push(Segment::open(
+                reader,
+                fields,
+                number,
+                base,
+                config.scaled(share),
+                estimate,
+            )?);
             base += reader.max_doc();
         }
         let words = segments.iter().map(Segment::words).sum();
         Ok(Self {
             norms: Norms::new(documents, words),
-            terms: Terms::new(fields.words, documents, config.terms),
+            terms: Terms::new(fields.words, documents, config.terms, estimate),
             locks: config.locks,
             segments,
         })
@@ -189,10 +198,7 @@ impl Engine {
         mutex: &'a Mutex<T>,
         ctx: &Context,
     ) -> Result<MutexGuard<'a, T>, Rejected> {
-        match self.locks {
-            LockKind::LatencyAware => mutex.lock(ctx).await,
-            LockKind::Plain => Ok(mutex.lock_plain().await),
-        }
+        mutex.lock_by(self.locks, ctx).await
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use seawall_sync::Mutex;
+use seawall_sync::{Estimate, Mutex};
 use tantivy::postings::TermInfo;
 use tantivy::{InvertedIndexReader, SegmentReader, TantivyError, Term};
 
@@ -32,9 +32,11 @@ impl Segment {
         number: usize,
         base: u32,
         room: Room,
+        estimate: Estimate,
     ) -> Result<Self, TantivyError> {
         let name = NAMES[number.min(NAMES.len() - 1)];
-        let reader = Mutex::new(Reader::open(segment, fields, room)?).at(SEGMENT, name);
+        let reader = Reader::open(segment, fields, room)?;
+        let reader = Mutex::new(reader).at(SEGMENT, name).predicted_by(estimate);
         let index = segment.inverted_index(fields.words)?;
         Ok(Self { base, documents: segment.max_doc(), index, reader })
     }

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use lru::LruCache;
-use seawall_sync::Mutex;
+use seawall_sync::{Estimate, Mutex};
 use tantivy::fieldnorm::FieldNormReader;
 use tantivy::postings::TermInfo;
 use tantivy::schema::Field;
@@ -23,6 +23,7 @@ pub(super) struct Terms {
     documents: u32,
     // Held for a look-up only, which takes less than a refusal would.
     known: parking_lot::Mutex<LruCache<Arc<str>, Arc<Term>>>,
+    estimate: Estimate,
 }
 
 /// A word, and what is known of it.
@@ -47,11 +48,12 @@ pub(super) struct Statistics {
 pub(super) struct Norms([f32; 256]);
 
 impl Terms {
-    /// Keeps up to `count` terms of `field`, of an index with `documents`.
-    pub(super) fn new(field: Field, documents: u32, count: usize) -> Self {
+    /// Keeps up to `count` terms of `field`, of an index with `documents`, whose locks predict
+    /// waits so.
+    pub(super) fn new(field: Field, documents: u32, count: usize, estimate: Estimate) -> Self {
         let count = NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN);
         let known = parking_lot::Mutex::new(LruCache::new(count));
-        Self { field, documents, known }
+        Self { field, documents, known, estimate }
     }
 
     /// The entry of a word, which may have no statistics yet: locking them is not done here.
@@ -63,7 +65,7 @@ impl Terms {
         if let Some(term) = known.get(word) {
             return term.clone();
         }
-        let statistics = Mutex::new(None).at(TERM, "term");
+        let statistics = Mutex::new(None).at(TERM, "term").predicted_by(self.estimate);
         let term = Arc::new(Term { word: word.into(), statistics });
         known.put(term.word.clone(), term.clone());
         term

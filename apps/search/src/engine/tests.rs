@@ -73,7 +73,7 @@ fn expect_refused(engine: &Engine, words: &str, stage: Stage) {
 
 #[test]
 fn a_refusal_at_a_term_leaves_its_statistics_to_the_next() {
-    let (engine, _folder) = engine(LockKind::LatencyAware);
+    let (engine, _folder) = engine(LockKind::Larger);
     let term = engine.terms.entry("boats");
     while_contended(&term.statistics, || expect_refused(&engine, "boats", TERM));
     assert!(term.statistics.try_lock().unwrap().is_none());
@@ -86,8 +86,8 @@ fn a_refusal_at_a_term_leaves_its_statistics_to_the_next() {
 fn a_refusal_at_a_segment_leaves_what_is_true() {
     for refused_at in [0, 1] {
         for words in ["boats", "boats wall keeper"] {
-            let (engine, _folder) = engine(LockKind::LatencyAware);
-            let (fresh, _other) = self::engine(LockKind::LatencyAware);
+            let (engine, _folder) = engine(LockKind::Larger);
+            let (fresh, _other) = self::engine(LockKind::Larger);
             let segment = engine.segments[refused_at].reader();
             while_contended(segment, || expect_refused(&engine, words, SEGMENT));
             assert_eq!(segment.snapshot().refusals, 1);
@@ -101,7 +101,7 @@ fn a_refusal_at_a_segment_leaves_what_is_true() {
 
 #[test]
 fn a_refusal_before_the_texts_gives_no_partial_result() {
-    let (engine, _folder) = engine(LockKind::LatencyAware);
+    let (engine, _folder) = engine(LockKind::Larger);
     let (ctx, query) = (request(), query("boats wall"));
     let mut search = pin!(engine.search(&ctx, &query));
     let second = engine.segments[1].reader().try_lock().unwrap();
@@ -128,7 +128,7 @@ fn plain_locks_let_everybody_wait() {
 
 #[test]
 fn who_gives_up_waiting_leaves_nothing() {
-    let (engine, _folder) = engine(LockKind::LatencyAware);
+    let (engine, _folder) = engine(LockKind::Larger);
     let (ctx, query) = (request(), query("boats"));
     let holder = engine.segments[0].reader().try_lock().unwrap();
     {
@@ -142,7 +142,7 @@ fn who_gives_up_waiting_leaves_nothing() {
 
 #[test]
 fn segments_without_the_words_are_not_visited() {
-    let (engine, _folder) = engine(LockKind::LatencyAware);
+    let (engine, _folder) = engine(LockKind::Larger);
     let elsewhere = engine.segments[0].reader().try_lock().unwrap();
     // Only the last lines say this, and they are in the second segment.
     assert_eq!(found(&engine, "second").total, 1);

@@ -55,8 +55,9 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value = "synthetic")]
     workload: Kind,
 
-    /// Requests of a kv workload: usr, or GETS/KEYS/VALUES such as
-    /// 0.9/zipf:100000:0.99/uniform:5:1000 [default: usr]
+    /// Requests of a kv workload: usr (99.8 % reads), usr-skewed (the same, with hot keys), var
+    /// (82 % writes, hot keys), or GETS/KEYS/VALUES such as 0.9/zipf:100000:0.99/uniform:5:1000
+    /// [default: usr]
     #[arg(long, value_name = "MIX")]
     mix: Option<KeyValueMix>,
 

@@ -14,9 +14,10 @@ use std::time::Duration;
 
 use anyhow::{Error, Result, anyhow};
 use clap::builder::PossibleValuesParser;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use seawall_control::admission;
 use seawall_control::config::duration;
+use seawall_control::predict::lock::LockKind;
 use seawall_measure::{Paths, ServiceTime};
 use seawall_sync::contention;
 use toml::Value;
@@ -58,6 +59,7 @@ const KV_EXAMPLES: &str = "\
 Examples:
   seawall serve kv --memcached 127.0.0.1:11211      also for memcached's clients
   seawall serve kv --set kv.store.memory_limit_mib=1024
+  seawall serve kv --locks plain --set kv.store.hash_power=17
   seawall load 127.0.0.1:7117 --workload kv         then offer it a load";
 
 #[cfg(feature = "search")]
@@ -145,9 +147,11 @@ enum Service {
         #[arg(long, value_name = "PATHS")]
         paths: Option<Paths>,
 
-        /// What a request does that comes to a lock [default: larger]
-        #[arg(long, value_enum, value_name = "KIND")]
-        locks: Option<synthetic::LockKind>,
+        /// What a request does that comes to a lock: it waits (plain), is refused (try), or is
+        /// refused if it cannot wait for as long as is predicted by the oldest-waiter, the
+        /// queued-work, or the larger of both [default: larger]
+        #[arg(long, value_name = "KIND", value_parser = lock_kinds())]
+        locks: Option<String>,
 
         #[command(flatten)]
         settings: Settings,
@@ -168,6 +172,12 @@ enum Service {
         /// Speak memcached's text protocol here, such as 127.0.0.1:11211 [default: nowhere]
         #[arg(long, value_name = "ADDRESS")]
         memcached: Option<SocketAddr>,
+
+        /// What a request does that comes to an item lock or the slab lock: it waits (plain), is
+        /// refused (try), or is refused if it cannot wait for as long as is predicted by the
+        /// oldest-waiter, the queued-work, or the larger of both [default: larger]
+        #[arg(long, value_name = "KIND", value_parser = lock_kinds())]
+        locks: Option<String>,
 
         #[command(flatten)]
         settings: Settings,
@@ -214,20 +224,27 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
+fn lock_kinds() -> PossibleValuesParser {
+    PossibleValuesParser::new(LockKind::NAMED.map(|(name, _)| name))
+}
+
 fn read(options: &Options) -> Result<Config> {
     let (own, settings) = match &options.service {
         Service::Synthetic { service, wait, paths, locks, settings } => {
-            let locks = locks.and_then(|kind| kind.to_possible_value());
             let own = vec![
                 ("synthetic.service", text(service.as_ref())),
                 ("synthetic.wait", text(wait.as_ref())),
                 ("synthetic.paths", text(paths.as_ref())),
-                ("synthetic.locks", locks.map(|kind| Value::String(kind.get_name().to_owned()))),
+                ("synthetic.locks", text(locks.as_ref())),
             ];
             (own, settings)
         }
-        Service::Kv { memcached, settings } => {
-            (vec![("kv.memcached", text(memcached.as_ref()))], settings)
+        Service::Kv { memcached, locks, settings } => {
+            let own = vec![
+                ("kv.memcached", text(memcached.as_ref())),
+                ("kv.store.locks", text(locks.as_ref())),
+            ];
+            (own, settings)
         }
         #[cfg(feature = "search")]
         Service::Search { settings, .. } => {

@@ -10,7 +10,7 @@ fn printed(arguments: &[&str]) -> String {
 fn a_printed_configuration_reads_back() {
     let changes: [(&str, &[&str]); 2] = [
         ("synthetic", &["--service", "bimodal:10us:0.1:20", "--algorithm", "aimd"]),
-        ("kv", &["--memcached", "127.0.0.1:0", "--set", "kv.store.hash_power=9"]),
+        ("kv", &["--memcached", "127.0.0.1:0", "--locks", "try"]),
     ];
     for (service, changes) in changes {
         let common = ["--slo", "750us", "--set", "server.limits.sessions=77"];

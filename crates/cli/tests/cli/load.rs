@@ -81,6 +81,15 @@ fn a_key_value_store() {
 }
 
 #[test]
+fn every_kind_of_lock_serves_protegos_mixes() {
+    for (name, _) in seawall_control::predict::lock::LockKind::NAMED {
+        let server = Served::start(&["kv", "--locks", name]);
+        let var = ["--workload", "kv", "--mix", "0.18/hot:200:0.1:0.9/uniform:5:1000", "--json"];
+        check(&load(&[&server], &var).json(), &["get", "set"]);
+    }
+}
+
+#[test]
 fn a_store_that_does_not_take_the_values_says_why() {
     let server = Served::start(&["kv", "--set", "kv.store.item_bytes_max=1024"]);
     let address = server.address();

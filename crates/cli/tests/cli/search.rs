@@ -11,7 +11,7 @@ fn an_index_is_served_and_loaded() {
         (10..200).map(|n| format!("wall {n} keeps out sea {}", n % 7)).collect();
     index::build(folder.path(), &texts, &Layout::default(), |_| {}).unwrap();
     let path = folder.path().to_str().unwrap();
-    for locks in ["plain", "latency-aware"] {
+    for locks in ["plain", "larger"] {
         let setting = format!("search.engine.locks={locks}");
         let server = Served::start(&["search", path, "--set", &setting]);
         let words = format!("{path}/words.tsv");

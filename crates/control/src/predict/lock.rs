@@ -40,6 +40,45 @@ pub enum Estimate {
     Larger,
 }
 
+/// What a request does that comes to a lock which somebody has. Services offer it as an option, so
+/// that kinds of locks can be compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LockKind {
+    /// It waits, however long, and its budget knows nothing of it: an ordinary mutex.
+    Plain,
+    /// It is refused.
+    Try,
+    /// It is refused if the [oldest waiter](Estimate::OldestWaiter) has waited longer than it may.
+    OldestWaiter,
+    /// It is refused if the [queued work](Estimate::QueuedWork) takes longer than it may wait.
+    QueuedWork,
+    /// It is refused if the [longer](Estimate::Larger) of these two is longer than it may wait. The
+    /// default.
+    #[default]
+    Larger,
+}
+
+impl LockKind {
+    /// All kinds by name, as configuration spells them.
+    pub const NAMED: [(&str, Self); 5] = [
+        ("plain", Self::Plain),
+        ("try", Self::Try),
+        ("oldest-waiter", Self::OldestWaiter),
+        ("queued-work", Self::QueuedWork),
+        ("larger", Self::Larger),
+    ];
+
+    /// How its waits are predicted. Of kinds that ask for no prediction, the one that reports show.
+    pub const fn estimate(self) -> Estimate {
+        match self {
+            Self::OldestWaiter => Estimate::OldestWaiter,
+            Self::QueuedWork => Estimate::QueuedWork,
+            Self::Plain | Self::Try | Self::Larger => Estimate::Larger,
+        }
+    }
+}
+
 impl Estimate {
     /// The wait of a request that joins behind `backlog`.
     pub fn wait(self, backlog: &Backlog) -> Duration {
@@ -69,6 +108,19 @@ mod tests {
 
     const fn us(micros: u64) -> Duration {
         Duration::from_micros(micros)
+    }
+
+    #[test]
+    fn kinds_of_locks_are_spelt_as_they_are_named() {
+        #[derive(Serialize, Deserialize)]
+        struct Config {
+            locks: LockKind,
+        }
+        for (name, locks) in LockKind::NAMED {
+            let text = alloc::format!("locks = \"{name}\"\n");
+            assert_eq!(toml::to_string(&Config { locks }).unwrap(), text);
+            assert_eq!(toml::from_str::<Config>(&text).unwrap().locks, locks);
+        }
     }
 
     #[test]

@@ -13,7 +13,8 @@ const SIZE_RANGE: &str = "0 to 1073741824 bytes";
 /// sends the values compares them with what that allows.
 const MAX_SIZE: u32 = 1 << 30;
 const SHARE_RANGE: &str = "0 to 1";
-const MIX_FORMS: &str = "usr, or GETS/KEYS/VALUES such as 0.998/uniform:100000/const:5";
+const MIX_FORMS: &str =
+    "usr, usr-skewed, var, or GETS/KEYS/VALUES such as 0.998/uniform:100000/const:5";
 
 /// How long values are, in bytes. Texts: `const:5`, `uniform:5:1000` (both ends included).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,13 +116,25 @@ pub enum Operation {
 
 /// Which requests a key-value store receives.
 ///
-/// Texts: `usr`, or `GETS/KEYS/VALUES` such as `0.18/uniform:100000/uniform:5:1000`, where GETS is
-/// the share of reads.
+/// Texts: `usr`, `usr-skewed`, `var`, or `GETS/KEYS/VALUES` such as
+/// `0.18/uniform:100000/uniform:5:1000`, where GETS is the share of reads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KeyValueMix {
     gets: f64,
     keys: Keys,
     values: ValueSize,
+}
+
+/// A mix's name, and how it is made.
+type Named = (&'static str, fn() -> KeyValueMix);
+
+/// Mixes that have a name.
+const NAMED: [Named; 3] =
+    [("usr", KeyValueMix::usr), ("usr-skewed", KeyValueMix::usr_skewed), ("var", KeyValueMix::var)];
+
+/// 100,000 keys, a part `keys` of which gets a part `requests` of the requests.
+fn skewed(keys: f64, requests: f64) -> Keys {
+    Keys::new(100_000, Popularity::HotSet { keys, requests }).expect("in range")
 }
 
 impl KeyValueMix {
@@ -142,6 +155,20 @@ impl KeyValueMix {
     pub fn usr() -> Self {
         let keys = Keys::new(100_000, Popularity::Uniform).expect("in range");
         Self { gets: 0.998, keys, values: ValueSize { min: 5, max: 5 } }
+    }
+
+    /// The same pool as Protego's evaluation uses it (section 5.5): a fifth of the keys gets four
+    /// fifths of the requests, which is what its item locks suffer from.
+    pub fn usr_skewed() -> Self {
+        Self { keys: skewed(0.2, 0.8), ..Self::usr() }
+    }
+
+    /// VAR, another pool of that memcached, of browser information: 82 % SET, and a tenth of the
+    /// keys gets nine tenths of the requests (Protego's section 5.3). Each SET takes the slab lock.
+    /// Values have 5 to 1,000 bytes, all lengths alike, as the client released by Protego's authors
+    /// draws them; the paper only says that it follows the trace.
+    pub fn var() -> Self {
+        Self { gets: 0.18, keys: skewed(0.1, 0.9), values: ValueSize { min: 5, max: 1000 } }
     }
 
     /// One request.
@@ -173,8 +200,8 @@ impl KeyValueMix {
 
 impl fmt::Display for KeyValueMix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if *self == Self::usr() {
-            return f.write_str("usr");
+        if let Some((name, _)) = NAMED.iter().find(|(_, mix)| *self == mix()) {
+            return f.write_str(name);
         }
         write!(f, "{}/{}/{}", self.gets, self.keys, self.values)
     }
@@ -185,8 +212,8 @@ impl FromStr for KeyValueMix {
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
         let text = text.trim();
-        if text.eq_ignore_ascii_case("usr") {
-            return Ok(Self::usr());
+        if let Some((_, mix)) = NAMED.iter().find(|(name, _)| text.eq_ignore_ascii_case(name)) {
+            return Ok(mix());
         }
         let parts: Vec<&str> = text.split('/').collect();
         let [gets, keys, values] = parts[..] else {
@@ -231,6 +258,29 @@ mod tests {
     }
 
     #[test]
+    fn protegos_mixes_are_skewed() {
+        for (text, hot_keys, hot_share, set_share) in
+            [("var", 10_000, 0.9, 0.82), ("usr-skewed", 20_000, 0.8, 0.002)]
+        {
+            let mix: KeyValueMix = text.parse().unwrap();
+            assert_eq!(mix.to_string(), text);
+            let mut rng = Rng::new(4);
+            let (mut hot, mut sets) = (0, 0);
+            for _ in 0..100_000 {
+                let (key, len) = match mix.sample(&mut rng) {
+                    Operation::Get { key } => (key, None),
+                    Operation::Set { key, value_len } => (key, Some(value_len)),
+                };
+                hot += u32::from(key < hot_keys);
+                sets += u32::from(len.is_some());
+                assert!(len.is_none_or(|len| (5..=1000).contains(&len)));
+            }
+            let near = |count: u32, share: f64| (f64::from(count) / 1e5 - share).abs() < 0.005;
+            assert!(near(hot, hot_share) && near(sets, set_share), "{text}: {hot} {sets}");
+        }
+    }
+
+    #[test]
     fn sizes_cover_both_ends() {
         let size: ValueSize = "uniform:5:8".parse().unwrap();
         let mut rng = Rng::new(5);
@@ -245,7 +295,9 @@ mod tests {
     #[test]
     fn errors_name_the_field() {
         let message = |text: &str| text.parse::<KeyValueMix>().unwrap_err().to_string();
-        assert!(message("var").contains("unknown key-value mix `var`; allowed: usr, or GETS"));
+        assert!(
+            message("sys").contains("unknown key-value mix `sys`; allowed: usr, usr-skewed, var")
+        );
         assert_eq!(message("2/uniform:5/const:5"), "gets is 2; allowed: 0 to 1");
         assert!(message("a/uniform:5/const:5").starts_with("gets `a` is not a number"));
         assert!(message("1/uniform:5/const:9999999999").starts_with("bytes is 9999999999"));

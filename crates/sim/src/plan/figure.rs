@@ -89,8 +89,14 @@ impl Figure {
             })
         };
         let mut names = Vec::new();
-        for run in runs.iter().filter(|run| self.shows(&run.params)) {
-            let line = place(&mut names, &self.name(&run.params));
+        let shown = || runs.iter().filter(|run| self.shows(&run.params));
+        let varies = |name: &str| {
+            let mut labels = shown().map(|run| run.params.0.get(name));
+            let first = labels.next();
+            labels.any(|label| Some(label) != first)
+        };
+        for run in shown() {
+            let line = place(&mut names, &self.name(&run.params, varies));
             for (label, value) in self.values(run) {
                 let across = place(&mut drawn.labels, &label);
                 match sums.iter_mut().rev().find(|sum| (sum.0, sum.1) == (line, across)) {
@@ -157,11 +163,9 @@ impl Figure {
         label.zip(run.metric(&self.y)).into_iter().collect()
     }
 
-    /// What tells the cases of one line from those of the others.
-    fn name(&self, params: &Params) -> String {
-        let fixed = |name: &String| {
-            *name == self.x || self.at.get(name).is_some_and(|choice| choice.labels().len() == 1)
-        };
+    /// What tells the cases of one line from those of the others, as far as it varies at all.
+    fn name(&self, params: &Params, varies: impl Fn(&str) -> bool) -> String {
+        let fixed = |name: &String| *name == self.x || !varies(name);
         let variant = params.0.get("variant").filter(|_| self.x != "variant");
         let mut parts: Vec<&str> = variant.into_iter().map(String::as_str).collect();
         let others = params.0.iter().filter(|(name, _)| !fixed(name) && *name != "variant");

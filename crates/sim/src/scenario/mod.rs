@@ -16,7 +16,7 @@ use seawall_measure::{Rates, Window};
 use serde::{Deserialize, Serialize};
 
 pub use network::Network;
-pub use server::{Costs, Locks, Server};
+pub use server::{Costs, Server};
 pub use timing::Timing;
 pub use workload::{Balance, Class, Crash, Step, Workload};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use seawall_control::config::{ConfigError, duration};
-use seawall_control::predict::lock::Estimate;
+use seawall_control::predict::lock::LockKind;
 use seawall_control::request::Budget;
 use serde::{Deserialize, Serialize};
 
@@ -27,23 +27,9 @@ pub struct Server {
     /// the published algorithms know no such rule.
     pub budget: Budget,
     /// What a request does that comes to a lock. Default `plain`: it waits.
-    pub locks: Locks,
+    pub locks: LockKind,
     /// CPU time that messages take.
     pub costs: Costs,
-}
-
-/// What a request does that comes to a lock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Locks {
-    /// It waits until it is its turn.
-    #[default]
-    Plain,
-    /// It is refused when somebody has the lock.
-    Try,
-    /// It is refused when the predicted wait exceeds what the request has left, as with the locks
-    /// of Protego (§3.2); else it waits, and the wait is charged.
-    Refuse(Estimate),
 }
 
 /// CPU time of a server's cores for its messages.
@@ -76,7 +62,7 @@ impl Default for Server {
             target_delay: None,
             capacity: None,
             budget: Budget::Off,
-            locks: Locks::default(),
+            locks: LockKind::Plain,
             costs: Costs::default(),
         }
     }

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use seawall_control::Instant;
 use seawall_control::controller::{Dequeue, Verdict};
+use seawall_control::predict::lock::LockKind;
 use seawall_control::request::{Class, Context, Rejected, Stage};
 
 use super::lock::Lock;
 use super::request::{RequestId, State};
 use super::server::{Work, session};
 use super::{Event, World};
-use crate::scenario::Locks;
 
 impl World<'_> {
     /// A core takes a request that waited since then, unless it waited too long.
@@ -58,7 +58,7 @@ impl World<'_> {
         {
             let lock = &mut locks[number];
             let stage = Stage(Stage::FIRST_OWN + number as u8);
-            let policy = if step.plain { Locks::Plain } else { self.scenario.server.locks };
+            let policy = if step.plain { LockKind::Plain } else { self.scenario.server.locks };
             if let Err(rejected) = approach(policy, lock, &request.context, stage, self.now) {
                 let link = request.link;
                 return self.refuse(link, id, rejected.stage);
@@ -146,18 +146,17 @@ impl World<'_> {
 
 /// Decides, where a request comes to a lock, whether it may wait for it.
 fn approach(
-    policy: Locks,
+    policy: LockKind,
     lock: &Lock,
     context: &Context,
     stage: Stage,
     now: Instant,
 ) -> Result<(), Rejected> {
     match policy {
-        Locks::Plain => Ok(()),
-        Locks::Try if lock.is_held() => {
+        LockKind::Try if lock.is_held() => {
             Err(Rejected::new(stage, lock.backlog(now).age, context.remaining(now)))
         }
-        Locks::Try => Ok(()),
-        Locks::Refuse(estimate) => context.admit(stage, now, estimate.wait(&lock.backlog(now))),
+        LockKind::Plain | LockKind::Try => Ok(()),
+        _ => context.admit(stage, now, policy.estimate().wait(&lock.backlog(now))),
     }
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use seawall_control::Instant;
+use seawall_control::request::{self, Rejected};
 use seawall_rpc::{Guest, GuestReply, Status, clock};
 use tokio::io::AsyncWrite;
 use tokio::net::TcpStream;
@@ -246,8 +247,8 @@ impl Connection {
         };
         let id = self.pipeline.start(running);
         let store = self.shared.store.clone();
-        self.guest.submit_as(id, method, self.waited, |_| async move {
-            Ok::<_, Status>(execute(&store, &command))
+        self.guest.submit_as(id, method, self.waited, |ctx| async move {
+            Ok::<_, Status>(execute(&store, &ctx, &command)?)
         });
     }
 
@@ -376,8 +377,8 @@ impl Connection {
 }
 
 /// Carries a command out, on a worker.
-fn execute(store: &Store, command: &Command) -> Bytes {
+fn execute(store: &Store, ctx: &request::Context, command: &Command) -> Result<Bytes, Rejected> {
     let mut reply = BytesMut::new();
-    protocol::execute(store, unix_time(), command, &mut reply);
-    reply.freeze()
+    protocol::execute(store, ctx, unix_time(), command, &mut reply)?;
+    Ok(reply.freeze())
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use seawall_control::Rng;
+use seawall_control::predict::lock::LockKind;
 use seawall_control::request::Class;
 use seawall_measure::{Paths, ServiceTime};
 use seawall_rpc::{Context, Router, Status};
@@ -19,8 +20,6 @@ use serde::{Deserialize, Serialize};
 
 use burn::{burn, calibrate};
 use locks::{Lock, STAGES};
-
-pub(crate) use locks::Kind as LockKind;
 
 /// The method that takes time. If its payload is not empty, the first byte is the number of the
 /// path; else the service draws one. The numbers of methods are none of the key-value store's, so
