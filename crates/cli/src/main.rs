@@ -43,7 +43,7 @@ enum Command {
     /// Show what overload does to a server, and what control does about it (90 seconds)
     Demo(demo::Options),
     /// Run a server: a synthetic one that spends CPU time, or a key-value store
-    Serve(serve::Options),
+    Serve(Box<serve::Options>),
     /// Offer a load to a server, whatever it answers, and measure
     Load(Box<load::Options>),
     /// Simulate what a plan describes: any number of clients and cores, on this machine

@@ -79,7 +79,7 @@ fn store(plain: bool) -> Run {
         cores = 4
         capacity = 100000.0
         budget = {{ fixed = '100us' }}
-        locks = {'oldest-waiter'}
+        locks = 'oldest-waiter'
         [scenario.workload]
         clients = 100
         load = '1.5x'

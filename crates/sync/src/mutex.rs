@@ -170,8 +170,8 @@ impl<T: ?Sized> Mutex<T> {
     ///
     /// # Errors
     ///
-    /// As [`lock`](Self::lock); of kind [`Try`](LockKind::Try), if it is taken and the request may be
-    /// dropped.
+    /// As [`lock`](Self::lock); of kind [`Try`](LockKind::Try), if it is taken and the request may
+    /// be dropped.
     pub async fn lock_by(
         &self,
         kind: LockKind,
