@@ -12,7 +12,7 @@ use seawall_sync::contention;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::engine::{Engine, EngineConfig, Query, SearchError};
+use crate::engine::{Engine, EngineConfig, Query, SEGMENT, SearchError, TERM};
 use crate::index::IndexError;
 use crate::native;
 
@@ -111,7 +111,8 @@ impl SearchServer {
 
 fn router(engine: &Arc<Engine>) -> Router {
     let engine = engine.clone();
-    Router::new().method(native::SEARCH, "search", move |ctx, payload| {
+    let router = Router::new().stage(TERM, "term_lock").stage(SEGMENT, "segment_lock");
+    router.method(native::SEARCH, "search", move |ctx, payload| {
         let engine = engine.clone();
         async move { search(&engine, &ctx, &payload).await }
     })
