@@ -7,6 +7,7 @@ mod load;
 mod options;
 mod output;
 mod pin;
+mod plans;
 mod progress;
 mod report;
 mod reproduce;
