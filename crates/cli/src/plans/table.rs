@@ -13,7 +13,7 @@ pub(crate) struct Shown<'a, R> {
     /// What the plan is about.
     pub(crate) title: &'a str,
     /// Names of the labels that tell the cases apart.
-    pub(crate) names: &'a [String],
+    pub(crate) names: &'a [&'a str],
     /// The cases, in order.
     pub(crate) cases: &'a [Params],
     /// What the results should say.
@@ -41,7 +41,7 @@ impl<R: Measured> Shown<'_, R> {
 
     /// Names of the columns.
     pub(crate) fn head(&self) -> Vec<&str> {
-        self.names.iter().map(String::as_str).chain(HEAD).chain([self.repeats]).collect()
+        self.names.iter().copied().chain(HEAD).chain([self.repeats]).collect()
     }
 
     /// The cells of each case.
@@ -77,7 +77,7 @@ impl<R: Measured> Shown<'_, R> {
         let rate = |name| or_nothing(mean(name).map(format::rate));
         let share = |name| or_nothing(mean(name).map(format::percent));
         let censored = mean("latency_censored").unwrap_or_default();
-        let labels = self.names.iter().map(|name| params.0.get(name).cloned().unwrap_or_default());
+        let labels = self.names.iter().map(|name| params.0.get(*name).cloned().unwrap_or_default());
         let numbers = [
             rate("offered"),
             rate("goodput"),

@@ -73,9 +73,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         writeln!(out, "{}", serde_json::to_string_pretty(&runs)?)?;
     } else {
         let cases: Vec<Params> = plan.cases()?.into_iter().map(|case| case.params).collect();
+        let names = plan.params();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let shown = Shown {
             title: &plan.title,
-            names: &plan.params(),
+            names: &names,
             cases: &cases,
             claims: &plan.claims,
             runs: &runs,
