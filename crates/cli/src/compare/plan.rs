@@ -258,10 +258,6 @@ impl Plan {
 
     fn check(&self) -> Result<(), PlanError> {
         let refuse = |field: &str, problem: String| Err(PlanError::field(field, problem));
-        if self.app == App::Search && !cfg!(feature = "search") {
-            let how = "search is not in this build; build with `--features search`";
-            return refuse("app", how.into());
-        }
         if !(1..=1_000).contains(&self.rounds) {
             return refuse("rounds", "allowed is 1 to 1000".into());
         }
@@ -286,9 +282,12 @@ impl Plan {
             return refuse("rounds", format!("they make {points} points; allowed: {POINTS_MAX}"));
         }
         let subjects = self.subjects()?;
-        let classes = subjects.iter().flat_map(|subject| subject.offer.workload.classes());
-        let mut classes: Vec<String> = classes.map(|&class| class.to_owned()).collect();
-        classes.dedup();
+        let mut classes: Vec<String> = Vec::new();
+        for &class in subjects.iter().flat_map(|subject| subject.offer.workload.classes()) {
+            if !classes.iter().any(|known| known == class) {
+                classes.push(class.to_owned());
+            }
+        }
         let known = |metric: &str| check_metric_of_requests(metric, &classes, &point::METRICS);
         self.figures
             .iter()
@@ -306,11 +305,89 @@ pub(super) fn case(variant: &str, rate: &str) -> Params {
 }
 
 fn parse(text: &str) -> Result<Table, PlanError> {
-    let _: Plan = toml::from_str(text).map_err(|error| PlanError::syntax(&error))?;
+    let plan: Plan = toml::from_str(text).map_err(|error| PlanError::syntax(&error))?;
+    // Before it is told that the server's configuration knows nothing of it.
+    if plan.app == App::Search && !cfg!(feature = "search") {
+        let how = "search is not in this build; build with `--features search`";
+        return Err(PlanError::field("app", how));
+    }
     let _: Forms = toml::from_str(text).map_err(|error| PlanError::syntax(&error))?;
     text.parse().map_err(|error| PlanError::syntax(&error))
 }
 
 fn one_line(error: &toml::de::Error) -> String {
     error.to_string().trim_end().replace('\n', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn nothing(name: &str) -> Result<String, String> {
+        Err(format!("{name} is not there"))
+    }
+
+    #[test]
+    fn the_documentation_shows_a_plan_that_can_be_read() {
+        let text = include_str!("../../../../docs/comparisons.md");
+        let block = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+        let plan = Plan::read(block.unwrap(), &[], &nothing).unwrap();
+        assert_eq!((plan.variants.len(), plan.rates.len(), plan.claims.len()), (2, 3, 1));
+    }
+
+    #[test]
+    fn every_plan_of_ours_can_be_read() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/live");
+        let open = |name: &str| {
+            std::fs::read_to_string(folder.join(name)).map_err(|error| error.to_string())
+        };
+        let mut count = 0;
+        for file in std::fs::read_dir(&folder).unwrap() {
+            let name = file.unwrap().file_name().into_string().unwrap();
+            match Plan::read(&open(&name).unwrap(), &[], &open) {
+                Ok(plan) => {
+                    assert_eq!(plan.variants.len(), 7, "{name}");
+                    count += 1;
+                }
+                // What the others include offers no rates by itself.
+                Err(error) if name == "synthetic.toml" => {
+                    assert!(error.to_string().starts_with("rates: "), "{error}");
+                }
+                // It needs an index, and a build with it.
+                Err(error) if name == "search.toml" => {
+                    let error = error.to_string();
+                    assert!(error.contains("search is not in") || error.contains("words.tsv"));
+                }
+                Err(error) => panic!("{name}: {error}"),
+            }
+        }
+        assert_eq!(count, 5);
+    }
+
+    #[test]
+    fn what_a_variant_says_goes_over_the_plan() {
+        let text = "rates = [1, '2k']
+            [serve.server]
+            budget = { fixed = '5ms' }
+            [load]
+            sessions = 3
+            [[variant]]
+            name = 'off'
+            serve.server.budget = 'off'
+            [[variant]]
+            name = 'crowd'
+            load.sessions = 4";
+        let plan = Plan::read(text, &[("load.time".into(), "2s".into())], &nothing).unwrap();
+        let subjects = plan.subjects().unwrap();
+        assert_eq!(subjects[0].serve, ["--json", "--set=server.budget=\"off\"", "synthetic"]);
+        let sessions: Vec<u32> = subjects.iter().map(|subject| subject.offer.sessions).collect();
+        assert_eq!(sessions, [3, 4]);
+        assert_eq!(subjects[1].offer.time.as_secs(), 2);
+        let cases: Vec<String> = plan.cases().iter().map(ToString::to_string).collect();
+        assert_eq!(cases[..2], ["rate 1, variant off", "rate 1, variant crowd"]);
+        let alone = plan.only(&["crowd".into()], &["5".into()]).unwrap();
+        assert_eq!(alone.cases(), [case("crowd", "5")]);
+    }
 }
