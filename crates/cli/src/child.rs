@@ -23,8 +23,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts `seawall serve` with these options, at a port that the system chooses, and waits until
-    /// it listens.
+    /// Starts `seawall serve` with these options, at a port that the system chooses, and waits
+    /// until it listens.
     ///
     /// # Errors
     ///

@@ -22,6 +22,9 @@ pub(crate) struct Finding {
     pub(crate) unit: String,
     pub(crate) band: Band,
     pub(crate) verdict: Verdict,
+    /// Points behind it are not valid, so that the verdict must not be believed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) doubtful: bool,
     /// An extra row, of a released variant; not counted.
     pub(crate) extra: bool,
     /// What is known of why it is not reproduced.
@@ -44,6 +47,7 @@ pub(crate) fn judge(system: &str, claims: &[Claim], runs: &[impl Measured]) -> V
             unit: claim.unit.clone(),
             band: claim.band,
             verdict: judgement.verdict,
+            doubtful: !judgement.valid,
             extra: claim.extra,
             why: match judgement.verdict {
                 Verdict::Reproduced => String::new(),
@@ -69,6 +73,7 @@ pub(crate) fn html(findings: &[Finding]) -> String {
     }
     let row = |finding: &Finding| {
         let (class, verdict) = match finding.verdict {
+            _ if finding.doubtful => ("bad", "points are not valid"),
             Verdict::Reproduced => ("good", "✓ reproduced"),
             Verdict::NotReproduced => ("bad", "✗ not reproduced"),
         };

@@ -101,6 +101,7 @@ fn sentence(judgement: &Judgement<'_>) -> String {
     let claim = judgement.claim;
     let number = |number: Option<f64>| number.map_or("–".into(), |number| format!("{number:.4}"));
     let verdict = match judgement.verdict {
+        _ if !judgement.valid => "not to be judged, for points that are not valid",
         Verdict::Reproduced => "reproduced",
         Verdict::NotReproduced => "not reproduced",
     };

@@ -167,6 +167,12 @@ impl Claim {
         pairs
     }
 
+    /// Whether the runs of a case may have a part in its number.
+    pub(super) fn concerns(&self, case: &Params) -> bool {
+        let compared = !self.over.is_empty() && meets(case, &self.over);
+        compared || !self.than.is_empty() || meets(case, &self.at)
+    }
+
     /// The cases that meet `wanted`.
     pub(super) fn cases<'a>(
         cases: &'a [&'a Params],

@@ -36,6 +36,8 @@ pub struct Judgement<'a> {
     pub case: Option<Params>,
     /// What follows.
     pub verdict: Verdict,
+    /// Whether all runs behind it are valid. If not, the verdict must not be believed.
+    pub valid: bool,
 }
 
 /// The number of one pair of cases.
@@ -62,6 +64,7 @@ impl Claim {
             error: taken.as_ref().and_then(|(number, _)| number.error),
             case: taken.and_then(|(_, case)| case),
             verdict: if holds { Verdict::Reproduced } else { Verdict::NotReproduced },
+            valid: runs.iter().all(|run| run.is_valid() || !self.concerns(run.params())),
         }
     }
 
