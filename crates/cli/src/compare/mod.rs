@@ -18,6 +18,7 @@ use crate::cores::Cores;
 use crate::output::print;
 use crate::plans::table::{Shown, lines};
 use crate::plans::{self, plot, runs};
+use crate::report::grid;
 use crate::report::page::file;
 use crate::{descriptors, host, pin};
 use measure::Place;
@@ -157,7 +158,27 @@ fn text(plan: &Plan, results: &Results) -> String {
     let remarks: String =
         warnings.chain(results.notes.iter().cloned()).map(|remark| lines(&remark)).collect();
     let cases = plan.cases();
-    shown(plan, &cases, results).render() + &remarks + &stages::text(&results.points)
+    let shown = shown(plan, &cases, results);
+    let by_class = match &classes(results)[..] {
+        [] | [_] => String::new(),
+        several => {
+            let names = 1 + shown.names.len();
+            let rows = shown.class_rows(several);
+            format!("\n{}\n", grid::render(&shown.class_head(), names, &rows))
+        }
+    };
+    shown.render() + &remarks + &by_class + &stages::text(&results.points)
+}
+
+/// Names of the classes that were measured apart.
+fn classes(results: &Results) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for class in results.points.iter().flat_map(|point| &point.classes) {
+        if !names.contains(&&*class.name) {
+            names.push(&class.name);
+        }
+    }
+    names
 }
 
 fn shown<'a>(

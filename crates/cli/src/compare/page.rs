@@ -2,7 +2,7 @@
 
 use super::plan::Plan;
 use super::point::{Point, Results};
-use super::{shown, stages};
+use super::{classes, shown, stages};
 use crate::plans::{claims, plot};
 use crate::report::html::escape;
 use crate::report::page::{Page, figures, measured_on, paragraphs, table};
@@ -46,8 +46,15 @@ fn all(plan: &Plan, results: &Results) -> String {
     let head: Vec<String> = shown.head().into_iter().map(escape).collect();
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
     let groups = shown.rows().chunks(plan.variants.len().max(1)).map(body).collect::<String>();
+    let by_class = match &classes(results)[..] {
+        [] | [_] => String::new(),
+        several => {
+            let bodies: String = shown.class_rows(several).iter().map(|rows| body(rows)).collect();
+            format!("<h3>By class</h3>\n{}", table("points", &shown.class_head(), &bodies))
+        }
+    };
     format!(
-        "<h3>All points</h3>\n{}<p class=\"fine\">{}</p>\n",
+        "<h3>All points</h3>\n{}<p class=\"fine\">{}</p>\n{by_class}",
         table("points", &head, &groups),
         escape(&shown.legend()),
     )
@@ -57,8 +64,9 @@ fn all(plan: &Plan, results: &Results) -> String {
 fn body<R: AsRef<[String]>>(rows: &[R]) -> String {
     let row = |row: &R| {
         let row = row.as_ref();
-        // The number of runs is the last one.
-        let invalid = row.last().is_some_and(|runs| runs.contains('*'));
+        // It stands behind the number of runs, which is the last one, or the name of a class.
+        let marked = |cell: Option<&String>| cell.is_some_and(|text| text.contains('*'));
+        let invalid = marked(row.first()) || marked(row.last());
         let class = if invalid { "point invalid" } else { "point" };
         let cells: String =
             row.iter().skip(1).map(|text| format!("<td>{}</td>", escape(text))).collect();

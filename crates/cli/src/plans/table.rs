@@ -8,6 +8,9 @@ use crate::report::{format, grid};
 const HEAD: [&str; 8] =
     ["offered", "goodput", "served", "p50", "p99", "dropped", "refused", "busy"];
 
+/// How many of these are known of a class: cores are busy for all of them.
+const OF_CLASS: usize = HEAD.len() - 1;
+
 /// What is shown.
 pub(crate) struct Shown<'a, R> {
     /// What the plan is about.
@@ -49,6 +52,24 @@ impl<R: Measured> Shown<'_, R> {
         self.cases.iter().map(|case| self.row(case)).collect()
     }
 
+    /// Names of the columns of [`class_rows`](Self::class_rows).
+    pub(crate) fn class_head(&self) -> Vec<&str> {
+        let names = std::iter::once("class").chain(self.names.iter().copied());
+        names.chain(HEAD[..OF_CLASS].iter().copied()).collect()
+    }
+
+    /// The cells of each case for each of these classes of requests.
+    pub(crate) fn class_rows(&self, classes: &[&str]) -> Vec<Vec<Vec<String>>> {
+        let row = |class: &str, case| {
+            let mark = if self.invalid(case) == 0 { "" } else { " *" };
+            let labels = std::iter::once(format!("{class}{mark}")).chain(self.labels(case));
+            let numbers = self.numbers(case, &format!("class.{class}."));
+            labels.chain(numbers.into_iter().take(OF_CLASS)).collect()
+        };
+        let rows = |class: &&str| self.cases.iter().map(|case| row(class, case)).collect();
+        classes.iter().map(rows).collect()
+    }
+
     /// What the columns mean.
     pub(crate) fn legend(&self) -> String {
         let invalid = if self.runs.iter().all(Measured::is_valid) {
@@ -66,10 +87,30 @@ impl<R: Measured> Shown<'_, R> {
         )
     }
 
-    fn row(&self, params: &Params) -> Vec<String> {
-        let runs: Vec<&R> = self.runs.iter().filter(|run| run.params() == params).collect();
+    fn row(&self, case: &Params) -> Vec<String> {
+        let runs = self.runs.iter().filter(|run| run.params() == case).count();
+        let count = match self.invalid(case) {
+            0 => runs.to_string(),
+            invalid => format!("{runs} *{invalid}"),
+        };
+        self.labels(case).chain(self.numbers(case, "")).chain([count]).collect()
+    }
+
+    /// How many runs of a case are not valid.
+    fn invalid(&self, case: &Params) -> usize {
+        self.runs.iter().filter(|run| run.params() == case && !run.is_valid()).count()
+    }
+
+    fn labels(&self, case: &Params) -> impl Iterator<Item = String> {
+        self.names.iter().map(|name| case.0.get(*name).cloned().unwrap_or_default())
+    }
+
+    /// Of metrics whose names have this in front.
+    fn numbers(&self, case: &Params, front: &str) -> [String; HEAD.len()] {
+        let runs: Vec<&R> = self.runs.iter().filter(|run| run.params() == case).collect();
         let mean = |name: &str| {
-            let values: Option<Vec<f64>> = runs.iter().map(|run| run.metric(name)).collect();
+            let name = format!("{front}{name}");
+            let values: Option<Vec<f64>> = runs.iter().map(|run| run.metric(&name)).collect();
             let values = values.filter(|values| !values.is_empty())?;
             Some(values.iter().sum::<f64>() / values.len() as f64)
         };
@@ -77,8 +118,7 @@ impl<R: Measured> Shown<'_, R> {
         let rate = |name| or_nothing(mean(name).map(format::rate));
         let share = |name| or_nothing(mean(name).map(format::percent));
         let censored = mean("latency_censored").unwrap_or_default();
-        let labels = self.names.iter().map(|name| params.0.get(*name).cloned().unwrap_or_default());
-        let numbers = [
+        [
             rate("offered"),
             rate("goodput"),
             rate("throughput"),
@@ -87,12 +127,7 @@ impl<R: Measured> Shown<'_, R> {
             share("client_drop_rate"),
             share("server_drop_rate"),
             share("busy"),
-            match runs.iter().filter(|run| !run.is_valid()).count() {
-                0 => runs.len().to_string(),
-                invalid => format!("{} *{invalid}", runs.len()),
-            },
-        ];
-        labels.chain(numbers).collect()
+        ]
     }
 }
 

@@ -83,6 +83,7 @@ fn shown_again(plan: &str, folder: &str) {
         "A small comparison",
         "1 *1",
         "* plain at 300/s, round 1: late",
+        "first *",
         "first_lock",
         "not to be judged",
     ] {
