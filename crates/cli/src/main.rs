@@ -1,5 +1,8 @@
 //! The `seawall` command.
 
+mod child;
+mod compare;
+mod cores;
 mod demo;
 mod descriptors;
 mod host;
@@ -7,6 +10,7 @@ mod load;
 mod options;
 mod output;
 mod pin;
+mod plans;
 mod progress;
 mod report;
 mod reproduce;
@@ -46,6 +50,8 @@ enum Command {
     Serve(Box<serve::Options>),
     /// Offer a load to a server, whatever it answers, and measure
     Load(Box<load::Options>),
+    /// Compare algorithms side by side on live servers, as a plan describes
+    Compare(compare::Options),
     /// Simulate what a plan describes: any number of clients and cores, on this machine
     Sim(sim::Options),
     /// Repeat the papers' evaluations in the simulator, and judge their claims
@@ -70,6 +76,7 @@ fn main() -> ExitCode {
         Command::Demo(options) => demo::run(&options),
         Command::Serve(options) => serve::run(&options),
         Command::Load(options) => load::run(&options),
+        Command::Compare(options) => compare::run(&options),
         Command::Sim(options) => sim::run(&options),
         Command::Reproduce(options) => reproduce::run(&options),
     };

@@ -2,6 +2,8 @@
 
 use anyhow::{Context, Result};
 use core_affinity::CoreId;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
 
 /// The highest number that the system has for a core (glibc's `CPU_SETSIZE`), plus one.
 const MOST_CORES: usize = 1_024;
@@ -27,6 +29,18 @@ fn parse(list: &str) -> Option<Vec<usize>> {
     };
     let ranges: Option<Vec<_>> = list.trim().split(',').map(range).collect();
     Some(ranges?.into_iter().flatten().collect())
+}
+
+/// Keeps this thread, and the threads and processes that it starts from now on, on these cores.
+///
+/// # Errors
+///
+/// If the process may not use them.
+pub(crate) fn to_cores(cores: &[usize]) -> Result<()> {
+    let mut set = CpuSet::new();
+    let kept = cores.iter().try_for_each(|&core| set.set(core));
+    kept.and_then(|()| sched_setaffinity(Pid::from_raw(0), &set))
+        .with_context(|| format!("the system does not let this process keep to cores {cores:?}"))
 }
 
 /// Keeps this thread, and the threads that it starts from now on, on `core`.

@@ -35,7 +35,7 @@
 //! models no packets below a message, no caches and no scheduler: what messages cost is in the
 //! plan.
 
-mod outcome;
+pub mod outcome;
 pub mod plan;
 mod queue;
 mod runs;

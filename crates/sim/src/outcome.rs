@@ -7,7 +7,7 @@ use seawall_measure::recorder::Figures;
 use seawall_measure::{Bin, ClassSummary, Series, Settled, Stability};
 use serde::{Deserialize, Serialize};
 
-use crate::plan::Params;
+use crate::plan::{Measured, Params};
 use crate::scenario::Scenario;
 use crate::world::{Counts, Report};
 
@@ -110,25 +110,53 @@ pub(crate) fn check_metric(name: &str, classes: &[String]) -> Result<(), String>
         number.parse::<usize>().ok().filter(|&number| number > 0)?;
         Some(SHIFT_METRICS.contains(&field))
     };
+    if name.strip_prefix("shift").and_then(shift).unwrap_or(false) {
+        return Ok(());
+    }
+    check_metric_of_requests(name, classes, &METRICS).map_err(|problem| {
+        format!("{problem}, and of the first shift shift1.{}", SHIFT_METRICS.join(", shift1."))
+    })
+}
+
+/// Checks the name of a metric: one of [`Figures`], of all requests or of one of `classes`, or one
+/// of `more`.
+///
+/// # Errors
+///
+/// Says what to write instead of one that is unknown.
+pub fn check_metric_of_requests(
+    name: &str,
+    classes: &[String],
+    more: &[&str],
+) -> Result<(), String> {
     let class = |rest: &str| {
         let (class, field) = rest.rsplit_once('.')?;
         Some(classes.iter().any(|known| known == class) && Figures::METRICS.contains(&field))
     };
-    let is_known = METRICS.contains(&name)
+    let is_known = more.contains(&name)
         || Figures::METRICS.contains(&name)
-        || name.strip_prefix("shift").and_then(shift).unwrap_or(false)
         || name.strip_prefix("class.").and_then(class).unwrap_or(false);
     if is_known {
         return Ok(());
     }
     Err(format!(
         "{name} is unknown; allowed are {}, these of one class as class.NAME.goodput (classes: \
-         {}), {}, and of the first shift shift1.{}",
+         {}), {}",
         Figures::METRICS.join(", "),
         classes.join(", "),
-        METRICS.join(", "),
-        SHIFT_METRICS.join(", shift1.")
+        more.join(", "),
     ))
+}
+
+/// One of [`Figures`] by its name, of all requests or of one class (`class.NAME.goodput`); `None`
+/// when there is no such, or nothing was measured.
+pub fn of_requests(all: &Figures, classes: &[ClassSummary], name: &str) -> Option<f64> {
+    match name.strip_prefix("class.").and_then(|rest| rest.rsplit_once('.')) {
+        Some((class, field)) => {
+            classes.iter().find(|summary| summary.name == class)?.figures.metric(field)
+        }
+        None => all.metric(name),
+    }
 }
 
 /// Metrics of a time series.
@@ -168,9 +196,26 @@ impl Run {
             events: report.events,
         }
     }
+}
 
-    /// A number by its name; `None` when there is no such, or nothing was measured.
-    pub fn metric(&self, name: &str) -> Option<f64> {
+impl Measured for Run {
+    fn params(&self) -> &Params {
+        &self.params
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn slo_us(&self) -> f64 {
+        self.slo_us
+    }
+
+    fn series(&self) -> &[Bin] {
+        &self.series
+    }
+
+    fn metric(&self, name: &str) -> Option<f64> {
         match name {
             "goodput_share" => Some(self.figures.goodput / self.capacity),
             "received" => Some(self.received),
@@ -181,21 +226,13 @@ impl Run {
             "retry_share" => Some(self.retry_share),
             "move_share" => Some(self.move_share),
             "first_failure_p99_us" => self.first_failure_p99_us,
-            _ => {
-                if let Some((class, field)) =
-                    name.strip_prefix("class.").and_then(|rest| rest.rsplit_once('.'))
-                {
-                    let of_class = self.classes.iter().find(|summary| summary.name == class)?;
-                    return of_class.figures.metric(field);
+            _ => match name.strip_prefix("shift").and_then(|rest| rest.split_once('.')) {
+                Some((number, field)) => {
+                    let index = number.parse::<usize>().ok()?.checked_sub(1)?;
+                    self.shifts.get(index)?.metric(field)
                 }
-                match name.strip_prefix("shift").and_then(|rest| rest.split_once('.')) {
-                    Some((number, field)) => {
-                        let index = number.parse::<usize>().ok()?.checked_sub(1)?;
-                        self.shifts.get(index)?.metric(field)
-                    }
-                    None => self.figures.metric(name),
-                }
-            }
+                None => of_requests(&self.figures, &self.classes, name),
+            },
         }
     }
 }

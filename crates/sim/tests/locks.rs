@@ -1,5 +1,6 @@
 //! Locks that are the bottleneck, while cores are not.
 
+use seawall_sim::plan::Measured;
 use seawall_sim::{Plan, Run};
 
 /// Half of 1,600 requests per second need a lock for 2.5 ms each, half do not: 400 and 800 of them

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use seawall_sim::plan::{Choice, Claim, Params, Verdict};
+use seawall_sim::plan::{Choice, Claim, Params, Spot, Verdict};
 use seawall_sim::{Plan, Run};
 
 fn plan(text: &str) -> Plan {
@@ -208,14 +208,16 @@ fn figures_have_a_line_for_each_thing_compared() {
     let figure = |text: &str| toml::from_str::<seawall_sim::plan::Figure>(text).unwrap();
     let drawn = figure("x = 'load'\ny = 'goodput'").draw(&runs);
     assert_eq!(drawn.labels, ["1x", "2x"]);
-    let line =
-        |name: &str, points: [f64; 2]| (name.to_owned(), vec![(0.0, points[0]), (1.0, points[1])]);
+    let spot = |x, y| Spot { x, y, valid: true };
+    let line = |name: &str, points: [f64; 2]| {
+        (name.to_owned(), vec![spot(0.0, points[0]), spot(1.0, points[1])])
+    };
     assert_eq!(drawn.lines, [line("ours", [101.0, 99.0]), line("theirs", [100.0, 50.0])]);
     let mut across = figure("x = 'variant'\ny = 'goodput'");
     across.at.insert("load".into(), Choice::One("2x".into()));
     assert_eq!(across.draw(&runs).lines, [line("", [99.0, 50.0])]);
     let scatter = figure("x = 'goodput'\ny = 'goodput'").draw(&runs);
-    let points = |name: &str, a, b| (name.to_owned(), vec![(a, a), (b, b)]);
+    let points = |name: &str, a, b| (name.to_owned(), vec![spot(a, a), spot(b, b)]);
     assert_eq!(scatter.lines, [points("ours", 101.0, 99.0), points("theirs", 100.0, 50.0)]);
     assert!(scatter.labels.is_empty());
 }

@@ -9,16 +9,17 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use seawall_control::admission;
 
+use crate::cores::Cores;
 use crate::output::print;
 use crate::progress::Progress;
 use crate::report::{data::NO_CONTROL, page, table};
-use crate::{descriptors, host, pin};
-use plan::{Cores, Plan, Subject};
+use crate::{descriptors, host};
+use plan::{Plan, Subject};
 
 /// Multiples of the capacity that can be asked for: beyond, no generator keeps up.
 const LOADS: RangeInclusive<f64> = 0.01..=20.0;
@@ -90,7 +91,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     page::file::check(&options.html)?;
     // Good for the servers as well: they are processes of their own with as many connections.
     descriptors::suffice(options.sessions, 1)?;
-    let cores = cores()?;
+    let cores = Cores::keep()?;
     let subjects = match options.only {
         Some(subject) => vec![subject],
         None => vec![Subject::Synthetic, Subject::Kv],
@@ -117,14 +118,6 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         table::render(&services)
     })?;
     written
-}
-
-/// Chooses the cores, and keeps this process to that of the load.
-fn cores() -> Result<Cores> {
-    let cores = Cores::choose(&pin::available(), pin::siblings)
-        .context("the system does not say which cores there are")?;
-    pin::to_core(cores.load)?;
-    Ok(cores)
 }
 
 #[cfg(test)]

@@ -181,7 +181,7 @@ impl Options {
     /// # Errors
     ///
     /// Names the flag that is wrong, and what is allowed.
-    pub(super) fn offer(&self) -> Result<Offer> {
+    pub(crate) fn offer(&self) -> Result<Offer> {
         self.check()?;
         let rates = self.rate.rates(self.capacity).map_err(|error| match error {
             ScheduleError::NoCapacity(_) => anyhow!(

@@ -165,8 +165,8 @@ pub(crate) struct Bin {
     pub(crate) p99_us: Option<f64>,
 }
 
-/// Where and how it was measured: the head of the page, not part of the JSON.
-#[derive(Clone, Debug, PartialEq)]
+/// Where and how it was measured: the foot of a page.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Host {
     /// The processor's name.
     pub(crate) cpu_model: String,

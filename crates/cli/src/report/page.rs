@@ -82,6 +82,12 @@ fn definitions<T: AsRef<str>>(definitions: &[(&str, T)]) -> String {
     format!("<dl>\n{definitions}</dl>\n")
 }
 
+/// Text with an empty line between two paragraphs.
+pub(crate) fn paragraphs(text: &str) -> String {
+    let paragraphs = text.split("\n\n").filter(|paragraph| !paragraph.is_empty());
+    paragraphs.map(|paragraph| format!("<p>{}</p>\n", escape(paragraph))).collect()
+}
+
 /// Charts side by side, where there is room.
 pub(crate) fn figures(charts: Vec<Chart>) -> String {
     let figure = |chart: Chart| {

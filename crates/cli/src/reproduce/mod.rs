@@ -6,15 +6,15 @@ mod systems;
 mod table;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use seawall_sim::plan::{Band, Verdict};
 use seawall_sim::{Plan, Run};
-use serde::Serialize;
 
+use crate::plans::claims::{self, Finding};
+use crate::plans::runs;
 use crate::report::page::file;
 use crate::{host, sim};
 use systems::System;
@@ -86,27 +86,6 @@ struct Experiment {
     runs: Vec<Run>,
 }
 
-/// What became of one claim.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-struct Finding {
-    system: &'static str,
-    figure: String,
-    claim: String,
-    text: String,
-    paper: Option<f64>,
-    measured: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    standard_error: Option<f64>,
-    unit: String,
-    band: Band,
-    verdict: Verdict,
-    /// An extra row, of a released variant; not counted.
-    extra: bool,
-    /// What is known of why it is not reproduced.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    why: String,
-}
-
 /// Runs `seawall reproduce`.
 pub(crate) fn run(options: &Options) -> Result<()> {
     if options.retune {
@@ -167,59 +146,17 @@ fn read(options: &Options, system: &System, name: &str, text: &str) -> Result<Pl
 fn runs(options: &Options, plan: &Plan, system: &System, name: &str) -> Result<Vec<Run>> {
     let file = format!("{}-{name}.json", system.name);
     let runs = match &options.from {
-        Some(folder) => load(&folder.join(&file))?,
+        Some(folder) => runs::load(&folder.join(&file))?,
         None => sim::simulate(plan, &format!("{} {name}", system.name))?,
     };
     if let Some(folder) = &options.save {
-        save(folder, &file, &runs)?;
+        runs::save(folder, &file, &runs)?;
     }
     Ok(runs)
 }
 
-fn load(path: &Path) -> Result<Vec<Run>> {
-    let shown = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
-    serde_json::from_str(&text).with_context(|| format!("{shown} does not hold runs of a plan"))
-}
-
-fn save(folder: &Path, file: &str, runs: &[Run]) -> Result<()> {
-    let path = folder.join(file);
-    let shown = path.display();
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot write {shown}"))?;
-    std::fs::write(&path, serde_json::to_string_pretty(runs)? + "\n")
-        .with_context(|| format!("cannot write {shown}"))
-}
-
-/// How many claims were reproduced, and of how many.
-fn score<'a>(findings: impl Iterator<Item = &'a Finding>) -> (usize, usize) {
-    let counted = findings.filter(|finding| !finding.extra);
-    counted.fold((0, 0), |(held, all), finding| {
-        (held + usize::from(finding.verdict == Verdict::Reproduced), all + 1)
-    })
-}
-
 fn findings(experiment: &Experiment) -> Vec<Finding> {
-    let finding = |claim: &seawall_sim::plan::Claim| {
-        let judgement = claim.judge(&experiment.runs);
-        Finding {
-            system: experiment.system,
-            figure: claim.figure.clone(),
-            claim: claim.id.clone(),
-            text: claim.text.clone(),
-            paper: claim.paper,
-            measured: judgement.measured,
-            standard_error: judgement.error,
-            unit: claim.unit.clone(),
-            band: claim.band,
-            verdict: judgement.verdict,
-            extra: claim.extra,
-            why: match judgement.verdict {
-                Verdict::Reproduced => String::new(),
-                Verdict::NotReproduced => claim.why.trim().replace('\n', " "),
-            },
-        }
-    };
-    experiment.plan.claims.iter().map(finding).collect()
+    claims::judge(experiment.system, &experiment.plan.claims, &experiment.runs)
 }
 
 #[cfg(test)]

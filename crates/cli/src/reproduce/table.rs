@@ -2,7 +2,7 @@
 
 use seawall_sim::plan::Verdict;
 
-use super::Finding;
+use crate::plans::claims::{Finding, measured, number, score};
 use crate::report::{format, grid};
 
 const HEAD: [&str; 6] = ["claim", "fig.", "what", "paper", "measured", "verdict"];
@@ -17,13 +17,13 @@ const LEGEND: &str = "Measured: mean over the seeds, ± its standard error. Repr
 /// All claims, and how many were reproduced.
 pub(super) fn render(findings: &[Finding]) -> String {
     let mut text = String::new();
-    let mut systems: Vec<&str> = findings.iter().map(|finding| finding.system).collect();
+    let mut systems: Vec<&str> = findings.iter().map(|finding| &*finding.system).collect();
     systems.dedup();
     for system in systems {
         let findings: Vec<&Finding> = findings.iter().filter(|f| f.system == system).collect();
         let groups: Vec<Vec<Vec<String>>> =
             vec![findings.iter().flat_map(|finding| rows(finding)).collect()];
-        let (held, all) = super::score(findings.iter().copied());
+        let (held, all) = score(findings.iter().copied());
         text += &format!(
             "{}\n{system}: {held} of {all} claims reproduced\n\n",
             grid::render(&HEAD, 3, &groups),
@@ -66,31 +66,4 @@ fn rows(finding: &Finding) -> Vec<Vec<String>> {
         row
     });
     std::iter::once(first).chain(rest).collect()
-}
-
-/// A number with its unit.
-pub(super) fn number(number: Option<f64>, unit: &str) -> String {
-    match number {
-        None => format::NOTHING.into(),
-        Some(number) => format!("{} {unit}", digits(number)).trim_end().to_owned(),
-    }
-}
-
-pub(super) fn measured(finding: &Finding) -> String {
-    let text = number(finding.measured, &finding.unit);
-    match finding.standard_error.filter(|error| error.is_finite() && *error > 0.0) {
-        Some(error) => format!("{text} ±{}", digits(error)),
-        None => text,
-    }
-}
-
-/// About three digits.
-fn digits(number: f64) -> String {
-    match number.abs() {
-        size if size >= 10_000.0 => format::rate(number),
-        size if size >= 100.0 => format!("{number:.0}"),
-        size if size >= 1.0 => format!("{number:.1}"),
-        size if size >= 0.1 => format!("{number:.2}"),
-        _ => format!("{number:.3}"),
-    }
 }

@@ -17,7 +17,7 @@ use crate::options::readable;
 /// Everything that can be set, for all services: one file serves them all.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct Config {
+pub(crate) struct Config {
     /// The server, whatever it serves.
     pub(super) server: ServerConfig,
     /// `seawall serve synthetic`.
@@ -92,7 +92,7 @@ impl Config {
     /// # Errors
     ///
     /// Names the first field that is out of range, and what is allowed.
-    pub(super) fn validate(&self) -> Result<()> {
+    pub(crate) fn validate(&self) -> Result<()> {
         // Each part names its own fields, so each is asked apart, to tell where they are.
         let server = &self.server;
         server.admission.build().map_err(|error| anyhow!("server.admission.{error}"))?;

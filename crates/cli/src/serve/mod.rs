@@ -25,11 +25,12 @@ use toml::Value;
 use crate::descriptors;
 use crate::options::{Settings, Sources, text};
 use crate::{output, pin};
-use config::Config;
 use running::Running;
 use stop::Stop;
 
+pub(crate) use config::Config;
 pub(crate) use running::Ready;
+pub(crate) use stages::Stages;
 pub(crate) use synthetic::{NULL, PATHS, WORK};
 
 /// How long a server that is told to stop may take to answer what it has accepted.

@@ -5,25 +5,25 @@ use std::collections::BTreeMap;
 
 use seawall_measure::names;
 use seawall_sync::contention::{self, Report, Snapshot};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Stages as a machine reads them, those with the longest total wait first.
-#[derive(Debug, Serialize)]
-struct Json {
-    stages: Vec<Stage>,
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Stages {
+    pub(crate) stages: Vec<Stage>,
 }
 
-#[derive(Debug, Serialize)]
-struct Stage {
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Stage {
     stage: u8,
-    name: String,
-    kind: String,
-    waited_s: f64,
-    waits: u64,
-    given_up: u64,
-    refusals: u64,
-    acquisitions: u64,
-    hold_us: f64,
+    pub(crate) name: String,
+    pub(crate) kind: String,
+    pub(crate) waited_s: f64,
+    pub(crate) waits: u64,
+    pub(crate) given_up: u64,
+    pub(crate) refusals: u64,
+    pub(crate) acquisitions: u64,
+    pub(crate) hold_us: f64,
     waiters: u32,
     oldest_us: f64,
     /// Null before anybody waited.
@@ -37,7 +37,7 @@ struct Stage {
 /// Never for a report; serde wants it.
 pub(super) fn json(report: &Report) -> serde_json::Result<String> {
     let stages = report.stages.iter().map(stage).collect();
-    Ok(serde_json::to_string(&Json { stages })? + "\n")
+    Ok(serde_json::to_string(&Stages { stages })? + "\n")
 }
 
 fn stage(measured: &Snapshot) -> Stage {

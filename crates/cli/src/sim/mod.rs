@@ -1,17 +1,15 @@
 //! `seawall sim`: runs the plan in a file, and shows what came of it.
 
-pub(crate) mod plot;
-mod table;
-
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use clap::Args;
-use seawall_sim::plan::table::literal;
+use seawall_sim::plan::Params;
 use seawall_sim::{Plan, Run};
-use toml::Value;
 
+use crate::plans::table::Shown;
+use crate::plans::{self, plot};
 use crate::progress::Progress;
 
 const EXAMPLES: &str = "\
@@ -56,8 +54,8 @@ pub(crate) struct Options {
 
 /// Runs `seawall sim`.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let settings = settings(&options.set)?;
-    let plan = read(&options.plan, &settings)?;
+    let settings = plans::settings(&options.set)?;
+    let plan = plans::read(&options.plan, |text, open| Plan::read(text, &settings, open))?;
     let plan = if options.full { plan.full() } else { plan };
     if let Some(file) = &options.trace {
         return trace(&plan, file);
@@ -68,13 +66,24 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     let runs = simulate(&plan, &options.plan.display().to_string())?;
     if let Some(folder) = &options.plot {
-        plot::write(&plan, &runs, folder)?;
+        plot::write(&plan.figures(), &runs, folder)?;
     }
     let mut out = std::io::stdout().lock();
     if options.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&runs)?)?;
     } else {
-        write!(out, "{}", table::render(&plan, &runs))?;
+        let cases: Vec<Params> = plan.cases()?.into_iter().map(|case| case.params).collect();
+        let names = plan.params();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let shown = Shown {
+            title: &plan.title,
+            names: &names,
+            cases: &cases,
+            claims: &plan.claims,
+            runs: &runs,
+            repeats: "seeds",
+        };
+        write!(out, "{}", shown.render())?;
     }
     Ok(())
 }
@@ -83,27 +92,6 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 pub(crate) fn simulate(plan: &Plan, name: &str) -> Result<Vec<Run>> {
     let progress = Progress::of_steps(plan.runs()? as u64);
     Ok(plan.run(|case, seed| progress.step(format!("{name}: {case}, seed {seed}")))?)
-}
-
-fn settings(set: &[String]) -> Result<Vec<(String, Value)>> {
-    let setting = |text: &String| {
-        let (key, value) =
-            text.split_once('=').with_context(|| format!("--set {text}: write KEY=VALUE"))?;
-        Ok((key.trim().to_owned(), literal(value.trim())))
-    };
-    set.iter().map(setting).collect()
-}
-
-fn read(path: &Path, settings: &[(String, Value)]) -> Result<Plan> {
-    let name = path.display();
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read the plan {name}"))?;
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let open = |name: &str| {
-        let path = folder.join(name);
-        std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
-    };
-    Plan::read(&text, settings, open).map_err(|error| anyhow!("in {name}: {error}"))
 }
 
 fn trace(plan: &Plan, file: &Path) -> Result<()> {

@@ -2,8 +2,15 @@
 
 use crate::support::{run, succeed};
 
-const COMMANDS: [&[&str]; 6] =
-    [&[], &["demo"], &["serve"], &["serve", "synthetic"], &["serve", "kv"], &["load"]];
+const COMMANDS: [&[&str]; 7] = [
+    &[],
+    &["compare"],
+    &["demo"],
+    &["serve"],
+    &["serve", "synthetic"],
+    &["serve", "kv"],
+    &["load"],
+];
 
 #[test]
 fn every_help_has_examples() {

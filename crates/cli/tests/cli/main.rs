@@ -1,5 +1,6 @@
 //! The `seawall` command, as its users meet it: real processes, their output and their exit codes.
 
+mod compare;
 mod config;
 mod crowd;
 mod demo;

@@ -104,7 +104,7 @@ impl Sweep {
 }
 
 /// A value as a label: a text without quotes.
-pub(super) fn label(value: &Value) -> String {
+pub fn label(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),

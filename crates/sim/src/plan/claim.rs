@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::PlanError;
-use super::case::{Case, Params};
-use crate::outcome;
+use super::case::Params;
 
 /// A statement about the results of a plan, usually a paper's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -168,6 +167,12 @@ impl Claim {
         pairs
     }
 
+    /// Whether the runs of a case may have a part in its number.
+    pub(super) fn concerns(&self, case: &Params) -> bool {
+        let compared = !self.over.is_empty() && meets(case, &self.over);
+        compared || !self.than.is_empty() || meets(case, &self.at)
+    }
+
     /// The cases that meet `wanted`.
     pub(super) fn cases<'a>(
         cases: &'a [&'a Params],
@@ -176,11 +181,21 @@ impl Claim {
         cases.iter().copied().filter(|case| meets(case, wanted))
     }
 
-    pub(super) fn check(&self, cases: &[Case], classes: &[String]) -> Result<(), PlanError> {
+    /// Checks it against the cases of its plan; `known` says whether there is such a metric, and
+    /// what is allowed.
+    ///
+    /// # Errors
+    ///
+    /// Names the field that makes no sense, and what is allowed.
+    pub fn check(
+        &self,
+        cases: &[&Params],
+        known: impl Fn(&str) -> Result<(), String>,
+    ) -> Result<(), PlanError> {
         let refuse = |field: &str, problem: String| {
             Err(PlanError::field(format!("claim {}: {field}", self.id), problem))
         };
-        if let Err(problem) = outcome::check_metric(&self.metric, classes) {
+        if let Err(problem) = known(&self.metric) {
             return refuse("metric", problem);
         }
         if self.paper.is_none() && self.band != Band::Dir {
@@ -195,12 +210,11 @@ impl Claim {
         if self.measure == Measure::Value && self.band == Band::Dir {
             return refuse("band", "a value by itself has no direction".into());
         }
-        let params: Vec<&Params> = cases.iter().map(|case| &case.params).collect();
         let chosen = self.at.iter().chain(&self.over);
         let labels =
             chosen.flat_map(|(name, choice)| choice.labels().iter().map(move |l| (name, l)));
         for (name, label) in labels.chain(&self.than) {
-            if !params.iter().any(|params| params.0.get(name) == Some(label)) {
+            if !cases.iter().any(|params| params.0.get(name) == Some(label)) {
                 let problem = format!("no case has the {name} {label}");
                 return refuse("at, over, than", problem);
             }
@@ -211,7 +225,7 @@ impl Claim {
         if self.extreme.is_some() && self.measure == Measure::Value {
             return refuse("extreme", "a value has nothing to compare with".into());
         }
-        if self.extreme.is_none() && self.pairs(&params).is_empty() {
+        if self.extreme.is_none() && self.pairs(cases).is_empty() {
             return refuse("at, over", "no cases meet both".into());
         }
         Ok(())

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::case::Params;
 use super::claim::Choice;
+use super::measured::Measured;
 use super::{Plan, PlanError};
-use crate::outcome::{self, Run};
+use crate::outcome;
 
 /// What is drawn of a plan that names no figures.
 const DEFAULTS: [&str; 4] = ["goodput", "p99_us", "client_drop_rate", "server_drop_rate"];
@@ -44,7 +45,27 @@ pub struct Drawn {
     pub labels: Vec<String>,
     /// Names of the lines, and their points: place among the labels or the other metric, and the
     /// metric; means over the seeds.
-    pub lines: Vec<(String, Vec<(f64, f64)>)>,
+    pub lines: Vec<(String, Vec<Spot>)>,
+}
+
+/// A point of a line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spot {
+    /// Its place across.
+    pub x: f64,
+    /// The metric.
+    pub y: f64,
+    /// Whether all of the runs behind it are valid.
+    pub valid: bool,
+}
+
+/// What the runs of one point add up to.
+struct Sum {
+    line: usize,
+    across: usize,
+    value: f64,
+    count: u32,
+    valid: bool,
 }
 
 impl Plan {
@@ -53,19 +74,36 @@ impl Plan {
         if !self.figures.is_empty() {
             return self.figures.clone();
         }
-        let Some(sweep) = self.sweeps.last() else { return Vec::new() };
-        let figure = |metric: &&str| Figure {
+        self.sweeps.last().map_or_else(Vec::new, |sweep| Figure::usual(&sweep.name()))
+    }
+}
+
+impl Sum {
+    fn add(&mut self, value: f64, valid: bool) {
+        self.value += value;
+        self.count += 1;
+        self.valid &= valid;
+    }
+
+    fn spot(&self) -> Spot {
+        let y = self.value / f64::from(self.count);
+        Spot { x: self.across as f64, y, valid: self.valid }
+    }
+}
+
+impl Figure {
+    /// What is drawn when nobody says what: the usual metrics over `x`.
+    pub fn usual(x: &str) -> Vec<Self> {
+        let figure = |metric: &&str| Self {
             title: String::new(),
             about: String::new(),
-            x: sweep.name(),
+            x: x.to_owned(),
             y: (*metric).into(),
             at: BTreeMap::new(),
         };
         DEFAULTS.iter().map(figure).collect()
     }
-}
 
-impl Figure {
     /// What it shows.
     pub fn title(&self) -> String {
         if self.title.is_empty() {
@@ -76,12 +114,12 @@ impl Figure {
     }
 
     /// Takes its numbers from runs, in the order of their plan.
-    pub fn draw(&self, runs: &[Run]) -> Drawn {
+    pub fn draw(&self, runs: &[impl Measured]) -> Drawn {
         if self.is_scatter(runs) {
             return self.scatter(runs);
         }
         let mut drawn = Drawn::default();
-        let mut sums: Vec<(usize, usize, f64, u32)> = Vec::new();
+        let mut sums: Vec<Sum> = Vec::new();
         let place = |labels: &mut Vec<String>, label: &String| {
             labels.iter().position(|known| known == label).unwrap_or_else(|| {
                 labels.push(label.clone());
@@ -89,47 +127,47 @@ impl Figure {
             })
         };
         let mut names = Vec::new();
-        let shown = || runs.iter().filter(|run| self.shows(&run.params));
+        let shown = || runs.iter().filter(|run| self.shows(run.params()));
         let varies = |name: &str| {
-            let mut labels = shown().map(|run| run.params.0.get(name));
+            let mut labels = shown().map(|run| run.params().0.get(name));
             let first = labels.next();
             labels.any(|label| Some(label) != first)
         };
         for run in shown() {
-            let line = place(&mut names, &self.name(&run.params, varies));
+            let line = place(&mut names, &self.name(run.params(), varies));
             for (label, value) in self.values(run) {
                 let across = place(&mut drawn.labels, &label);
-                match sums.iter_mut().rev().find(|sum| (sum.0, sum.1) == (line, across)) {
-                    Some(sum) => (sum.2, sum.3) = (sum.2 + value, sum.3 + 1),
-                    None => sums.push((line, across, value, 1)),
+                let valid = run.is_valid();
+                match sums.iter_mut().rev().find(|sum| (sum.line, sum.across) == (line, across)) {
+                    Some(sum) => sum.add(value, valid),
+                    None => sums.push(Sum { line, across, value, count: 1, valid }),
                 }
             }
         }
         for (line, name) in names.into_iter().enumerate() {
-            let points = sums.iter().filter(|sum| sum.0 == line);
-            let mut points: Vec<(usize, f64)> =
-                points.map(|sum| (sum.1, sum.2 / f64::from(sum.3))).collect();
-            points.sort_by_key(|point| point.0);
-            let points = points.into_iter().map(|(place, value)| (place as f64, value));
-            drawn.lines.push((name, points.collect()));
+            let mut points: Vec<&Sum> = sums.iter().filter(|sum| sum.line == line).collect();
+            points.sort_by_key(|sum| sum.across);
+            drawn.lines.push((name, points.into_iter().map(Sum::spot).collect()));
         }
         drawn
     }
 
     /// Each case as a point, with a name for those of each variant.
-    fn scatter(&self, runs: &[Run]) -> Drawn {
+    fn scatter(&self, runs: &[impl Measured]) -> Drawn {
         let mut drawn = Drawn::default();
-        let shown = runs.iter().filter(|run| self.shows(&run.params));
-        let mut cases: Vec<&Params> = shown.map(|run| &run.params).collect();
+        let shown = runs.iter().filter(|run| self.shows(run.params()));
+        let mut cases: Vec<&Params> = shown.map(Measured::params).collect();
         cases.dedup();
         for case in cases {
             let mean = |metric: &str| {
-                let of_case = runs.iter().filter(|run| run.params == *case);
+                let of_case = runs.iter().filter(|run| run.params() == case);
                 let values: Option<Vec<f64>> = of_case.map(|run| run.metric(metric)).collect();
                 values.map(|values| values.iter().sum::<f64>() / values.len() as f64)
             };
             let name = case.0.get("variant").cloned().unwrap_or_default();
-            let Some(point) = mean(&self.x).zip(mean(&self.y)) else { continue };
+            let Some((x, y)) = mean(&self.x).zip(mean(&self.y)) else { continue };
+            let valid = runs.iter().all(|run| run.params() != case || run.is_valid());
+            let point = Spot { x, y, valid };
             match drawn.lines.iter_mut().find(|line| line.0 == name) {
                 Some((_, points)) => points.push(point),
                 None => drawn.lines.push((name, vec![point])),
@@ -139,8 +177,8 @@ impl Figure {
     }
 
     /// Whether a metric goes across, and not what was varied.
-    fn is_scatter(&self, runs: &[Run]) -> bool {
-        let varied = runs.first().is_some_and(|run| run.params.0.contains_key(&self.x));
+    fn is_scatter(&self, runs: &[impl Measured]) -> bool {
+        let varied = runs.first().is_some_and(|run| run.params().0.contains_key(&self.x));
         !varied && self.x != TIME
     }
 
@@ -152,14 +190,14 @@ impl Figure {
     }
 
     /// What a run has to show: one number, or one for each bin of its time series.
-    fn values(&self, run: &Run) -> Vec<(String, f64)> {
+    fn values(&self, run: &impl Measured) -> Vec<(String, f64)> {
         if self.x == TIME {
             let value = |bin: &Bin| {
                 Some((format!("{:.3}", bin.begin_seconds), outcome::of_bin(bin, &self.y)?))
             };
-            return run.series.iter().filter_map(value).collect();
+            return run.series().iter().filter_map(value).collect();
         }
-        let label = run.params.0.get(&self.x).cloned();
+        let label = run.params().0.get(&self.x).cloned();
         label.zip(run.metric(&self.y)).into_iter().collect()
     }
 
@@ -173,7 +211,17 @@ impl Figure {
         parts.join(", ")
     }
 
-    pub(super) fn check(&self, params: &[String], classes: &[String]) -> Result<(), PlanError> {
+    /// Checks it against what is varied; `known` says whether there is such a metric, and what is
+    /// allowed.
+    ///
+    /// # Errors
+    ///
+    /// Names the field that makes no sense, and what is allowed.
+    pub fn check(
+        &self,
+        params: &[String],
+        known: impl Fn(&str) -> Result<(), String>,
+    ) -> Result<(), PlanError> {
         if self.x == TIME {
             if outcome::BIN_METRICS.contains(&self.y.as_str()) {
                 return Ok(());
@@ -182,13 +230,12 @@ impl Figure {
             let problem = format!("{} is not known over time; allowed: {allowed}", self.y);
             return Err(PlanError::field("figure.y", problem));
         }
-        if !params.contains(&self.x) && outcome::check_metric(&self.x, classes).is_err() {
+        if !params.contains(&self.x) && known(&self.x).is_err() {
             let allowed = params.join(", ");
             let problem = format!("{} is no sweep; allowed: time, {allowed}, or a metric", self.x);
             return Err(PlanError::field("figure.x", problem));
         }
-        outcome::check_metric(&self.y, classes)
-            .map_err(|problem| PlanError::field("figure.y", problem))?;
+        known(&self.y).map_err(|problem| PlanError::field("figure.y", problem))?;
         match self.at.keys().find(|name| !params.contains(name)) {
             Some(name) => {
                 let problem = format!("{name} is no sweep; allowed: {}", params.join(", "));

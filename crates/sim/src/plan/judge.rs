@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::case::Params;
 use super::claim::{Band, Claim, Extreme, Measure, Pick};
-use crate::outcome::Run;
+use super::measured::Measured;
 
 /// Standard errors that a direction must be away from nothing.
 const CLEAR: f64 = 3.0;
@@ -36,6 +36,8 @@ pub struct Judgement<'a> {
     pub case: Option<Params>,
     /// What follows.
     pub verdict: Verdict,
+    /// Whether all runs behind it are valid. If not, the verdict must not be believed.
+    pub valid: bool,
 }
 
 /// The number of one pair of cases.
@@ -47,8 +49,8 @@ struct Number {
 
 impl Claim {
     /// Judges the claim by the runs of its plan, in any order.
-    pub fn judge(&self, runs: &[Run]) -> Judgement<'_> {
-        let mut cases: Vec<&Params> = runs.iter().map(|run| &run.params).collect();
+    pub fn judge(&self, runs: &[impl Measured]) -> Judgement<'_> {
+        let mut cases: Vec<&Params> = runs.iter().map(Measured::params).collect();
         cases.sort_unstable();
         cases.dedup();
         let taken = match self.extreme {
@@ -62,13 +64,18 @@ impl Claim {
             error: taken.as_ref().and_then(|(number, _)| number.error),
             case: taken.and_then(|(_, case)| case),
             verdict: if holds { Verdict::Reproduced } else { Verdict::NotReproduced },
+            valid: runs.iter().all(|run| run.is_valid() || !self.concerns(run.params())),
         }
     }
 
     /// The number of the pair that is to be taken.
-    fn best_of_pairs(&self, runs: &[Run], cases: &[&Params]) -> Option<(Number, Option<Params>)> {
+    fn best_of_pairs(
+        &self,
+        runs: &[impl Measured],
+        cases: &[&Params],
+    ) -> Option<(Number, Option<Params>)> {
         let number = |(case, other): (usize, Option<usize>)| {
-            let seeds = runs.iter().filter(|run| run.params == *cases[case]).map(|run| run.seed);
+            let seeds = runs.iter().filter(|run| run.params() == cases[case]).map(Measured::seed);
             let number = |seed| {
                 let here = self.number(runs, cases[case], other.map(|other| cases[other]), seed)?;
                 if self.than.is_empty() {
@@ -86,7 +93,7 @@ impl Claim {
     /// What a case and what it is compared with make.
     fn number(
         &self,
-        runs: &[Run],
+        runs: &[impl Measured],
         case: &Params,
         other: Option<&Params>,
         seed: u64,
@@ -106,7 +113,12 @@ impl Claim {
     }
 
     /// The number of the extremes on both sides.
-    fn extremes(&self, runs: &[Run], cases: &[&Params], extreme: Extreme) -> Option<Number> {
+    fn extremes(
+        &self,
+        runs: &[impl Measured],
+        cases: &[&Params],
+        extreme: Extreme,
+    ) -> Option<Number> {
         let of = |wanted, seed| {
             let metrics = Self::cases(cases, wanted).map(|case| self.metric(runs, case, seed));
             metrics.collect::<Option<Vec<f64>>>()?.into_iter().reduce(match extreme {
@@ -114,7 +126,7 @@ impl Claim {
                 Extreme::Lowest => f64::min,
             })
         };
-        let mut seeds: Vec<u64> = runs.iter().map(|run| run.seed).collect();
+        let mut seeds: Vec<u64> = runs.iter().map(Measured::seed).collect();
         seeds.sort_unstable();
         seeds.dedup();
         mean(
@@ -125,8 +137,8 @@ impl Claim {
     }
 
     /// The metric of one run.
-    fn metric(&self, runs: &[Run], params: &Params, seed: u64) -> Option<f64> {
-        let run = runs.iter().find(|run| run.seed == seed && run.params == *params)?;
+    fn metric(&self, runs: &[impl Measured], params: &Params, seed: u64) -> Option<f64> {
+        let run = runs.iter().find(|run| run.seed() == seed && run.params() == params)?;
         run.metric(&self.metric)
     }
 

@@ -39,6 +39,7 @@ mod case;
 mod claim;
 mod figure;
 mod judge;
+mod measured;
 pub mod table;
 mod tune;
 
@@ -48,12 +49,14 @@ use seawall_control::config::ConfigError;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-pub use case::{Case, Params};
+pub use case::{Case, Params, label};
 pub use claim::{Band, Choice, Claim, Extreme, Measure, Pick};
-pub use figure::{Drawn, Figure};
+pub use figure::{Drawn, Figure, Spot};
 pub use judge::{Judgement, Verdict};
+pub use measured::Measured;
 pub use tune::{Best, Tune};
 
+use crate::outcome;
 use crate::scenario::Scenario;
 
 /// Most runs of one plan.
@@ -213,20 +216,7 @@ impl Plan {
         settings: &[(String, Value)],
         open: impl Fn(&str) -> Result<String, String>,
     ) -> Result<Self, PlanError> {
-        let mut table = parse(text)?;
-        let mut included = Vec::new();
-        while let Some(name) = table.remove("include") {
-            let name = case::label(&name);
-            let problem = |problem| PlanError::field("include", problem);
-            if included.contains(&name) {
-                return Err(problem(format!("{name} includes itself")));
-            }
-            let text = open(&name).map_err(problem)?;
-            let mut under = parse(&text).map_err(|error| PlanError::within(&name, &error))?;
-            table::lay(&mut under, &table);
-            table = under;
-            included.push(name);
-        }
+        let mut table = with_included(text, parse, open)?;
         for (key, value) in settings {
             let path = match key.strip_prefix("plan.") {
                 Some(key) => key.to_owned(),
@@ -235,7 +225,7 @@ impl Plan {
             table::insert(&mut table, &path, value.clone())
                 .map_err(|error| PlanError::field(key, error.to_string()))?;
         }
-        let plan = Self::deserialize(table).map_err(|error| syntax(&error))?;
+        let plan = Self::deserialize(table).map_err(|error| PlanError::syntax(&error))?;
         let set: Vec<&str> = settings.iter().map(|(key, _)| key.as_str()).collect();
         plan.check(&set)?;
         Ok(plan)
@@ -290,8 +280,10 @@ impl Plan {
                 classes.push(class.name);
             }
         }
-        self.figures.iter().try_for_each(|figure| figure.check(&self.params(), &classes))?;
-        self.claims.iter().try_for_each(|claim| claim.check(&cases, &classes))
+        let known = |metric: &str| outcome::check_metric(metric, &classes);
+        self.figures.iter().try_for_each(|figure| figure.check(&self.params(), known))?;
+        let params: Vec<&Params> = cases.iter().map(|case| &case.params).collect();
+        self.claims.iter().try_for_each(|claim| claim.check(&params, known))
     }
 }
 
@@ -326,8 +318,14 @@ impl Sweep {
 }
 
 impl PlanError {
-    fn field(field: impl Into<String>, problem: impl Into<String>) -> Self {
+    /// A part makes no sense.
+    pub fn field(field: impl Into<String>, problem: impl Into<String>) -> Self {
         Self::Field { field: field.into(), problem: problem.into() }
+    }
+
+    /// A text is no TOML, or not of the schema.
+    pub fn syntax(error: &toml::de::Error) -> Self {
+        Self::Syntax(error.to_string().trim_end().to_owned())
     }
 
     fn within(file: &str, error: &Self) -> Self {
@@ -339,16 +337,40 @@ impl PlanError {
     }
 }
 
+/// The table of a plan, laid over that of the plan which it includes, if any, and so on. `parse`
+/// reads the text of one plan, and `open` gives that of one that is included.
+///
+/// # Errors
+///
+/// Names the plan that cannot be had or read, and what is wrong with it.
+pub fn with_included(
+    text: &str,
+    parse: impl Fn(&str) -> Result<Table, PlanError>,
+    open: impl Fn(&str) -> Result<String, String>,
+) -> Result<Table, PlanError> {
+    let mut table = parse(text)?;
+    let mut included = Vec::new();
+    while let Some(name) = table.remove("include") {
+        let name = label(&name);
+        let problem = |problem| PlanError::field("include", problem);
+        if included.contains(&name) {
+            return Err(problem(format!("{name} includes itself")));
+        }
+        let text = open(&name).map_err(problem)?;
+        let mut under = parse(&text).map_err(|error| PlanError::within(&name, &error))?;
+        table::lay(&mut under, &table);
+        table = under;
+        included.push(name);
+    }
+    Ok(table)
+}
+
 /// A plan's table. Its text is also read as a whole, and its scenarios as such, for messages with
 /// line and column.
 fn parse(text: &str) -> Result<Table, PlanError> {
-    let _: Plan = toml::from_str(text).map_err(|error| syntax(&error))?;
-    let _: Scenarios = toml::from_str(text).map_err(|error| syntax(&error))?;
-    text.parse().map_err(|error| syntax(&error))
-}
-
-fn syntax(error: &toml::de::Error) -> PlanError {
-    PlanError::Syntax(error.to_string().trim_end().to_owned())
+    let _: Plan = toml::from_str(text).map_err(|error| PlanError::syntax(&error))?;
+    let _: Scenarios = toml::from_str(text).map_err(|error| PlanError::syntax(&error))?;
+    text.parse().map_err(|error| PlanError::syntax(&error))
 }
 
 /// The parts of a plan that are scenarios, read as such.
@@ -363,7 +385,7 @@ struct Scenarios {
 }
 
 /// A name that occurs twice.
-fn repeated<'a>(names: impl Iterator<Item = &'a String>) -> Option<&'a String> {
+pub fn repeated<'a>(names: impl Iterator<Item = &'a String>) -> Option<&'a String> {
     let mut seen = std::collections::BTreeSet::new();
     names.into_iter().find(|name| !seen.insert(*name))
 }

@@ -1,5 +1,7 @@
 //! Any number over what was varied: a line, bars or points for each thing that is compared.
 
+use seawall_sim::plan::Spot;
+
 use super::axis::{self, Axis};
 use super::legend::{Entry, Swatch};
 use super::sheet::{BAR_PART, Frame, Sheet};
@@ -9,6 +11,9 @@ use crate::report::format;
 
 /// Points of a line that are marked, each by itself; of more only the line is drawn.
 const MARKED: usize = 40;
+
+/// How opaque the bar of a point is that is not valid.
+const DOUBTFUL: f64 = 0.35;
 
 /// What the numbers of an axis count, and so how they are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +47,7 @@ pub(crate) struct Line {
     /// Its name in the legend.
     pub(crate) name: String,
     /// Its points, in order of the horizontal axis.
-    pub(crate) points: Vec<(f64, f64)>,
+    pub(crate) points: Vec<Spot>,
 }
 
 /// A chart of lines.
@@ -77,6 +82,9 @@ impl Lines {
         if let Some((_, name)) = &self.bound {
             legend.push(Entry::new(Swatch::Line(bound, None), name.clone()));
         }
+        if self.spots().any(|spot| !spot.valid) {
+            legend.push(Entry::new(Swatch::Invalid, "not valid: load not offered"));
+        }
         let y = self.vertical();
         let bottom = y.min;
         let frame = Frame {
@@ -94,11 +102,11 @@ impl Lines {
         };
         let svg = frame.draw(|sheet: &mut Sheet<'_, '_>| {
             for (index, line) in self.lines.iter().enumerate().rev() {
-                let finite = |(x, y): &&(f64, f64)| x.is_finite() && y.is_finite();
-                let points = line.points.iter().filter(finite);
-                let points: Vec<(f64, f64)> =
-                    points.map(|&(x, y)| (self.place(x), height(y))).collect();
-                self.paint(sheet, index, &points, bottom);
+                let finite = |spot: &&Spot| spot.x.is_finite() && spot.y.is_finite();
+                let place =
+                    |&spot: &Spot| Spot { x: self.place(spot.x), y: height(spot.y), ..spot };
+                let spots: Vec<Spot> = line.points.iter().filter(finite).map(place).collect();
+                self.paint(sheet, index, &spots, bottom);
             }
             if let Some((value, _)) = self.bound {
                 sheet.level(height(value), bound);
@@ -108,25 +116,29 @@ impl Lines {
     }
 
     /// Draws what was measured of one thing.
-    fn paint(&self, sheet: &Sheet<'_, '_>, index: usize, points: &[(f64, f64)], bottom: f64) {
+    fn paint(&self, sheet: &Sheet<'_, '_>, index: usize, spots: &[Spot], bottom: f64) {
         let (stroke, mark) = look(index);
         let done = match self.across {
             Across::Names(_) => {
                 let width = BAR_PART / self.lines.len() as f64;
                 let left = (index as f64 + 0.5) * width - BAR_PART / 2.0;
-                for &(x, y) in points {
-                    sheet.bar(x + left, width, (bottom, y), stroke.ink, 1.0);
+                for &Spot { x, y, valid } in spots {
+                    let opacity = if valid { 1.0 } else { DOUBTFUL };
+                    sheet.bar(x + left, width, (bottom, y), stroke.ink, opacity);
                 }
                 true
             }
             Across::Measured(_) => false,
             Across::Numbers(_) | Across::Powers(_) => {
-                sheet.line(points, stroke);
-                points.len() > MARKED
+                let points: Vec<(f64, f64)> = spots.iter().map(|spot| (spot.x, spot.y)).collect();
+                sheet.line(&points, stroke);
+                spots.len() > MARKED
             }
         };
         if !done {
-            points.iter().for_each(|&point| sheet.mark(point, mark, stroke.ink, true));
+            for &Spot { x, y, valid } in spots {
+                sheet.mark((x, y), mark, stroke.ink, valid);
+            }
         }
     }
 
@@ -139,6 +151,10 @@ impl Lines {
         Entry::new(swatch, line.name.clone())
     }
 
+    fn spots(&self) -> impl Iterator<Item = &Spot> {
+        self.lines.iter().flat_map(|line| &line.points)
+    }
+
     /// Where a number stands on the horizontal axis.
     fn place(&self, x: f64) -> f64 {
         match self.across {
@@ -148,7 +164,7 @@ impl Lines {
     }
 
     fn horizontal(&self) -> Axis {
-        let xs = self.lines.iter().flat_map(|line| line.points.iter().map(|&(x, _)| x));
+        let xs = self.spots().map(|spot| spot.x);
         let label = self.x.clone();
         match &self.across {
             Across::Numbers(text) => Axis::linear(label, largest(xs), 1.04, text),
@@ -160,8 +176,7 @@ impl Lines {
 
     fn vertical(&self) -> Axis {
         let bound = self.bound.iter().map(|(value, _)| *value);
-        let values = self.lines.iter().flat_map(|line| line.points.iter().map(|&(_, y)| y));
-        let values = values.chain(bound);
+        let values = self.spots().map(|spot| spot.y).chain(bound);
         let label = self.y.clone();
         match self.unit {
             Unit::Delay => Axis::delays(format!("{label} (log scale)"), values),
@@ -181,8 +196,8 @@ impl Lines {
     /// The ends of each line, for those who do not see them.
     fn describe(&self) -> String {
         let ends = |line: &Line| match line.points[..] {
-            [(_, first), .., (_, last)] => {
-                format!("{} goes from {first:.4} to {last:.4}. ", line.name)
+            [first, .., last] => {
+                format!("{} goes from {:.4} to {:.4}. ", line.name, first.y, last.y)
             }
             _ => String::new(),
         };

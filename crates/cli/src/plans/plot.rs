@@ -3,15 +3,18 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use seawall_sim::plan::Figure;
-use seawall_sim::{Plan, Run};
+use seawall_sim::plan::{Figure, Measured, Spot};
 
 use crate::report::charts::lines::{Across, Line, Lines, Unit};
 use crate::report::format;
 
 /// Writes each figure into `folder`.
-pub(super) fn write(plan: &Plan, runs: &[Run], folder: &Path) -> Result<()> {
-    for (index, figure) in plan.figures().iter().enumerate() {
+///
+/// # Errors
+///
+/// Names the folder or the file that cannot be written.
+pub(crate) fn write(figures: &[Figure], runs: &[impl Measured], folder: &Path) -> Result<()> {
+    for (index, figure) in figures.iter().enumerate() {
         let file = folder.join(format!("{:02}-{}.svg", index + 1, name(&figure.y)));
         let svg = lines(figure, runs, &format!("f{index}")).chart().svg;
         std::fs::write(&file, svg).with_context(|| format!("cannot write {}", file.display()))?;
@@ -21,7 +24,7 @@ pub(super) fn write(plan: &Plan, runs: &[Run], folder: &Path) -> Result<()> {
 }
 
 /// A figure with its numbers.
-pub(crate) fn lines(figure: &Figure, runs: &[Run], id: &str) -> Lines {
+pub(crate) fn lines(figure: &Figure, runs: &[impl Measured], id: &str) -> Lines {
     let drawn = figure.draw(runs);
     let numbers: Option<Vec<f64>> = drawn.labels.iter().map(|label| number(label)).collect();
     let text = |number: f64| format::round(&format::rate(number));
@@ -35,13 +38,14 @@ pub(crate) fn lines(figure: &Figure, runs: &[Run], id: &str) -> Lines {
         Some(numbers) if !numbers.is_empty() => numbers[x as usize],
         _ => x,
     };
-    let line = |(name, points): &(String, Vec<(f64, f64)>)| Line {
+    let line = |(name, points): &(String, Vec<Spot>)| Line {
         name: name.clone(),
-        points: points.iter().map(|&(x, value)| (place(x), value)).collect(),
+        points: points.iter().map(|&spot| Spot { x: place(spot.x), ..spot }).collect(),
     };
-    let slo = runs.first().map(|run| run.slo_us);
+    let slo = runs.first().map(Measured::slo_us);
     let unit = unit(&figure.y);
-    let tail = unit == Unit::Delay && figure.y.starts_with('p');
+    let tail = unit == Unit::Delay
+        && figure.y.rsplit('.').next().is_some_and(|name| name.starts_with('p'));
     Lines {
         id: id.into(),
         title: figure.title(),
@@ -74,6 +78,8 @@ fn number(label: &str) -> Option<f64> {
 }
 
 fn unit(metric: &str) -> Unit {
+    // Of a class, it counts what it counts of all.
+    let metric = metric.rsplit('.').next().unwrap_or(metric);
     match metric {
         "offered" | "goodput" | "throughput" | "received" | "sent" | "credits" => Unit::Rate,
         "client_drop_rate" | "server_drop_rate" | "busy" | "goodput_share" => Unit::Share,
@@ -84,6 +90,10 @@ fn unit(metric: &str) -> Unit {
 
 fn axis_name(metric: &str) -> String {
     let words = metric.trim_end_matches("_us").replace('_', " ");
+    let words = match words.strip_prefix("class.").and_then(|rest| rest.rsplit_once('.')) {
+        Some((class, metric)) => format!("{metric} of {class}"),
+        None => words,
+    };
     match unit(metric) {
         Unit::Rate => format!("{words} (per second)"),
         Unit::Share => format!("{words} (%)"),

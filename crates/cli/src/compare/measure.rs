@@ -1,0 +1,196 @@
+//! The runs of a comparison: for each point a fresh server in a process of its own.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use seawall_rpc::ClientConfig;
+
+use super::plan::{Plan, Rate, Subject, case};
+use super::point::{Contended, Point};
+use crate::child::Server;
+use crate::cores::Cores;
+use crate::load::engine::{self, Offer};
+use crate::load::probe;
+use crate::load::workload::Workload;
+use crate::pin;
+use crate::progress::Progress;
+
+/// Shortest time of which the server's CPU time says how busy it was: ten of the ticks in which
+/// Linux counts.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+/// Where a comparison runs.
+pub(super) struct Place {
+    /// Processors of the server.
+    servers: Vec<usize>,
+    /// That of the load.
+    load: usize,
+}
+
+impl Place {
+    /// The processors of a server that has `count` of them.
+    ///
+    /// # Errors
+    ///
+    /// If there are not as many.
+    pub(super) fn new(cores: Cores, count: usize, available: &[usize]) -> Result<Self> {
+        let Cores { server, load, .. } = cores;
+        if count == 1 {
+            return Ok(Self { servers: vec![server], load });
+        }
+        let others = available.iter().copied().filter(|&core| core != load);
+        let servers: Vec<usize> = others.take(count).collect();
+        if servers.len() < count {
+            bail!(
+                "cores is {count}, and beside that of the load this machine has {}",
+                servers.len()
+            );
+        }
+        Ok(Self { servers, load })
+    }
+
+    fn start(&self, subject: &Subject) -> Result<Server> {
+        let options = subject.serve.iter().cloned();
+        match self.servers[..] {
+            [core] => Server::start(std::iter::once(format!("--pin={core}")).chain(options)),
+            _ => {
+                // What a process is kept to, it inherits.
+                pin::to_cores(&self.servers)?;
+                let server = Server::start(options);
+                pin::to_core(self.load)?;
+                server
+            }
+        }
+    }
+}
+
+/// Measures all points, in order of rates, variants and rounds. They run round by round and rate by
+/// rate, the variants in turns: so what changes on the machine meanwhile hits all of them.
+///
+/// # Errors
+///
+/// If a server does not start, or a load cannot be offered.
+pub(super) fn all(plan: &Plan, place: &Place) -> Result<Vec<Point>> {
+    let (subjects, rates) = (plan.subjects()?, plan.rates()?);
+    let rounds = u64::from(plan.rounds);
+    let progress = Progress::of_steps(rounds * (subjects.len() * rates.len()) as u64);
+    let mut points = Vec::new();
+    for round in 1..=rounds {
+        for (step, rate) in rates.iter().enumerate() {
+            for turn in 0..subjects.len() {
+                // Nobody is always the first.
+                let index = (turn + step + round as usize) % subjects.len();
+                let subject = &subjects[index];
+                progress.step(format!("round {round}: {}/s, {}", rate.label, subject.name));
+                let last = round == rounds && step + 1 == rates.len();
+                let run = Run { place, subject, rate, round, last, series: plan.shows_time() };
+                let point = run.measure().with_context(|| format!("variant {}", subject.name))?;
+                points.push(((step, index, round), point));
+            }
+        }
+    }
+    points.sort_by_key(|(at, _)| *at);
+    Ok(points.into_iter().map(|(_, point)| point).collect())
+}
+
+/// One point to be measured.
+struct Run<'a> {
+    place: &'a Place,
+    subject: &'a Subject,
+    rate: &'a Rate,
+    round: u64,
+    /// The variant's last one, whose server is asked at which stages requests waited.
+    last: bool,
+    /// Keep the run over time.
+    series: bool,
+}
+
+impl Run<'_> {
+    fn measure(&self) -> Result<Point> {
+        let server = self.place.start(self.subject)?;
+        let base = &self.subject.offer;
+        let offer = Offer {
+            servers: vec![server.address],
+            rates: self.rate.rates.clone(),
+            seed: base.seed.wrapping_add(self.round - 1),
+            ..base.clone()
+        };
+        if let Workload::Kv(mix) = &offer.workload {
+            probe::fill(server.address, &ClientConfig::default(), mix, |_| {})?;
+        }
+        let mut clock = Clock::new(&server, offer.warm_up);
+        let run = engine::run(&offer, |passed| clock.passed(passed))?;
+        let busy = clock.busy(self.place.servers.len());
+        let mut stages = Vec::new();
+        if self.last {
+            let report = server.last_words()?;
+            let report = serde_json::from_str(&report)
+                .with_context(|| format!("the server's last words are {report:?}"))?;
+            stages = Contended::by_name(report);
+        }
+        let summary = run.summary;
+        Ok(Point {
+            params: case(&self.subject.name, &self.rate.label),
+            round: self.round,
+            valid: summary.valid,
+            invalid_reason: summary.invalid_reason,
+            lateness_p99_us: summary.lateness_p99_us,
+            algorithm: run.algorithm,
+            sessions: run.sessions,
+            slo_us: summary.slo_us,
+            figures: summary.total,
+            classes: summary.classes,
+            busy,
+            failure: run.first_failure,
+            stages,
+            series: if self.series { run.series.bins().collect() } else { Vec::new() },
+        })
+    }
+}
+
+/// The server's CPU time over the time that is measured.
+struct Clock<'a> {
+    server: &'a Server,
+    warm_up: Duration,
+    /// Time since the start of the load and CPU time of the server: when the warm-up was over, and
+    /// most recently.
+    first: Option<(Duration, Duration)>,
+    last: Option<(Duration, Duration)>,
+}
+
+impl<'a> Clock<'a> {
+    fn new(server: &'a Server, warm_up: Duration) -> Self {
+        Self { server, warm_up, first: None, last: None }
+    }
+
+    fn passed(&mut self, time: Duration) {
+        if time >= self.warm_up {
+            self.last = self.server.cpu_time().map(|used| (time, used));
+            self.first = self.first.or(self.last);
+        }
+    }
+
+    fn busy(&self, cores: usize) -> Option<f64> {
+        let ((begin, before), (end, after)) = self.first.zip(self.last)?;
+        let time = end.saturating_sub(begin);
+        let used = after.saturating_sub(before);
+        (time >= SHORTEST).then(|| used.div_duration_f64(time) / cores as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cores::Apart;
+
+    #[test]
+    fn a_server_of_several_cores_leaves_one_to_the_load() {
+        let cores = Cores { server: 0, load: 2, apart: Apart::Cores };
+        let servers =
+            |count, available: &[usize]| Place::new(cores, count, available).map(|p| p.servers);
+        assert_eq!(servers(1, &[0, 1, 2]).unwrap(), [0]);
+        assert_eq!(servers(3, &[0, 1, 2, 3, 4]).unwrap(), [0, 1, 3]);
+        let error = servers(3, &[0, 1, 2]).unwrap_err().to_string();
+        assert_eq!(error, "cores is 3, and beside that of the load this machine has 2");
+    }
+}

@@ -1,0 +1,30 @@
+//! What claims, figures and tables ask of a run, wherever it was measured.
+
+use seawall_measure::Bin;
+
+use super::case::Params;
+
+/// One run of a plan: simulated, or on a live server.
+pub trait Measured {
+    /// Which case of the plan it is.
+    fn params(&self) -> &Params;
+
+    /// Tells it from other runs of the same case. Runs of different cases with equal seeds are
+    /// compared with each other: they have equal arrivals.
+    fn seed(&self) -> u64;
+
+    /// The SLO, in microseconds.
+    fn slo_us(&self) -> f64;
+
+    /// A number by its name; `None` when there is no such, or nothing was measured.
+    fn metric(&self, name: &str) -> Option<f64>;
+
+    /// The run over time; empty when that was not asked for.
+    fn series(&self) -> &[Bin];
+
+    /// Whether the load was really offered. If not, the numbers describe the generator rather than
+    /// the server. Default: a simulated one always is.
+    fn is_valid(&self) -> bool {
+        true
+    }
+}
