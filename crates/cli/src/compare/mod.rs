@@ -34,8 +34,8 @@ Examples:
   seawall compare plan.toml --save results                                  keep all points ...
   seawall compare plan.toml --from results --plot pictures                  ... and draw them again
 
-A plan is a TOML file; docs/comparisons.md describes it. Each point has a fresh server on a core of \
-its own, and the load another one. Points that the load could not be offered for are marked.";
+A plan is a TOML file; docs/comparisons.md describes it. Each point has a fresh server on a core \
+of its own, and the load another one. Points that the load could not be offered for are marked.";
 
 /// Options of `seawall compare`.
 #[derive(Debug, Args)]

@@ -13,8 +13,8 @@ pub(super) const HEAD: [&str; 9] =
     ["variant", "stage", "kind", "of", "waited", "waits", "refused", "taken", "held"];
 
 pub(super) const LEGEND: &str = "Stages at which requests had to wait, from the start of the \
-    server of a variant's last point to its end. Of: how many have this name. Waited: all together. \
-    Held: on average.";
+    server of a variant's last point to its end. Of: how many have this name. Waited: all \
+    together. Held: on average.";
 
 /// The points that say something of stages.
 fn told(points: &[Point]) -> impl Iterator<Item = &Point> {
