@@ -18,6 +18,9 @@ use super::workload::{self, Workload};
 /// Calls of one round-trip measurement, after as many that are not counted.
 pub(crate) const PINGS: usize = 1_000;
 
+/// A write that waits to be sent is given up after this long.
+const FILL_EXPIRY: Duration = Duration::from_secs(10);
+
 /// Writes on their way at the same time while a store is filled, and the bytes of large ones.
 const FILLERS: u64 = 64;
 const FILL_BYTES: u64 = 64 << 20;
@@ -129,6 +132,7 @@ pub(crate) fn fill(
     mix: &KeyValueMix,
     progress: impl Fn(u64),
 ) -> Result<()> {
+    let config = &patient(config);
     runtime()?.block_on(async {
         let session = sessions::connect(server, config).await?;
         let (keys, value_max) = (mix.keys().count(), mix.values().max());
@@ -161,6 +165,15 @@ pub(crate) fn fill(
         }
         Ok(())
     })
+}
+
+/// The same client, but one that waits for as long as it takes, and that need not find out in many
+/// seconds how fast it may send when nobody else does.
+fn patient(config: &ClientConfig) -> ClientConfig {
+    let mut config = config.clone();
+    config.admission.client.expiry = Some(FILL_EXPIRY);
+    config.admission.seda.rate_min = config.admission.seda.rate_max;
+    config
 }
 
 /// Sees a write through. What was refused, as a server may do even to a lone client that sends this

@@ -84,8 +84,8 @@ impl Policy {
             && change.outgoing.abs() > self.efficiency_threshold * change.incoming.abs()
     }
 
-    /// The pool after one step up or down (lines 12 to 20), without rounding: two per cent of a small
-    /// pool are less than a credit.
+    /// The pool after one step up or down (lines 12 to 20), without rounding: two per cent of a
+    /// small pool are less than a credit.
     fn step(&mut self, window: &Window, grows: bool) -> u32 {
         let pool = f64::from(window.pool) + self.carry;
         let pool = if grows {
