@@ -348,7 +348,7 @@ mod tests {
             let name = file.unwrap().file_name().into_string().unwrap();
             match Plan::read(&open(&name).unwrap(), &[], &open) {
                 Ok(plan) => {
-                    assert_eq!(plan.variants.len(), 7, "{name}");
+                    assert_eq!(plan.variants.len(), 8, "{name}");
                     count += 1;
                 }
                 // What the others include offers no rates by itself.
