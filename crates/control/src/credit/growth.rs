@@ -1,4 +1,4 @@
-//! Additive increase of a pool.
+//! Additive increase of a pool, and what is left of a credit.
 
 /// How much larger a pool gets in one step: a part of the sessions, and at least one credit.
 ///
@@ -24,6 +24,15 @@ impl Growth {
         pool.saturating_add(whole as u32)
     }
 
+    /// `pool` times `factor`, of which parts of a credit are kept as well: two per cent of a small
+    /// pool are less than one.
+    pub(crate) fn scale(&mut self, pool: u32, factor: f64) -> u32 {
+        let scaled = (f64::from(pool) + self.carry) * factor;
+        let whole = libm::floor(scaled);
+        self.carry = scaled - whole;
+        whole as u32
+    }
+
     /// Forgets what is kept: the pool shrinks.
     pub(crate) fn reset(&mut self) {
         self.carry = 0.0;
@@ -39,6 +48,13 @@ mod tests {
         assert_eq!(Growth::new(0.001).grow(40, 100), 41);
         assert_eq!(Growth::new(0.001).grow(40, 10_000), 50);
         assert_eq!(Growth::new(1.0).grow(u32::MAX, u32::MAX), u32::MAX);
+    }
+
+    #[test]
+    fn shrinks_by_parts_of_a_credit_too() {
+        let growth = &mut Growth::new(0.001);
+        assert_eq!((0..50).fold(40, |pool, _| growth.scale(pool, 0.98)), 14); // 40 * 0.98^50
+        assert_eq!(growth.grow(14, 100), 15, "of 15.57");
     }
 
     #[test]
