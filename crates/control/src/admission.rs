@@ -12,11 +12,12 @@ use crate::config::ConfigError;
 use crate::controller::Algorithm;
 use crate::open::Open;
 use crate::protego::{self, Protego};
+use crate::svalinn::{self, Svalinn};
 use crate::{client, codel, credit, dagor, limit, seda, window};
 
 /// Names of all algorithms, in the order in which help texts show them.
-pub const NAMES: [&str; 8] =
-    ["none", "aimd", "codel", "window", "seda", "dagor", "breakwater", "protego"];
+pub const NAMES: [&str; 9] =
+    ["none", "aimd", "codel", "window", "seda", "dagor", "breakwater", "protego", "svalinn"];
 
 /// Which algorithm admits requests, and the parameters of all of them.
 ///
@@ -31,6 +32,8 @@ pub struct Config {
     pub breakwater: breakwater::Config,
     /// Parameters of `protego`.
     pub protego: protego::Config,
+    /// Parameters of `svalinn`.
+    pub svalinn: svalinn::Config,
     /// Parameters of `aimd`.
     pub aimd: limit::AimdConfig,
     /// Parameters of `codel`.
@@ -41,7 +44,7 @@ pub struct Config {
     pub seda: seda::Config,
     /// Parameters of `dagor`.
     pub dagor: dagor::Config,
-    /// The credit mechanism that `breakwater` and `protego` use.
+    /// The credit mechanism that `breakwater`, `protego` and `svalinn` use.
     pub credit: credit::Config,
     /// How clients hold requests back.
     pub client: client::Config,
@@ -53,6 +56,7 @@ impl Default for Config {
             algorithm: "breakwater".into(),
             breakwater: breakwater::Config::default(),
             protego: protego::Config::default(),
+            svalinn: svalinn::Config::default(),
             aimd: limit::AimdConfig::default(),
             codel: codel::Config::default(),
             window: window::Config::default(),
@@ -78,6 +82,7 @@ impl Config {
     pub fn build(&self) -> Result<Arc<dyn Algorithm>, ConfigError> {
         self.breakwater.validate()?;
         self.protego.validate()?;
+        let utility = self.svalinn.validate()?;
         self.aimd.validate()?;
         self.codel.validate()?;
         self.window.validate()?;
@@ -99,6 +104,11 @@ impl Config {
             "protego" => {
                 Arc::new(Protego { policy: self.protego.clone(), credit: self.credit.clone() })
             }
+            "svalinn" => Arc::new(Svalinn {
+                policy: self.svalinn.clone(),
+                utility,
+                credit: self.credit.clone(),
+            }),
             other => {
                 let problem =
                     format!("\"{other}\" is unknown; allowed is one of {}", NAMES.join(", "));

@@ -44,11 +44,12 @@
 //! networks.
 
 extern crate alloc;
-#[cfg(test)]
+#[cfg(any(test, feature = "expressions"))]
 extern crate std;
 
 pub mod admission;
 pub mod aqm;
+pub mod bandit;
 pub mod breakwater;
 pub mod client;
 pub mod codel;
@@ -70,9 +71,11 @@ pub mod random;
 pub mod request;
 pub mod retry;
 pub mod seda;
+pub mod svalinn;
 pub mod time;
 pub mod timer;
 pub mod token_bucket;
+pub mod utility;
 pub mod window;
 pub mod wire;
 

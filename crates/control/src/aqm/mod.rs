@@ -59,7 +59,8 @@ impl<A: Aqm> ServerController for Server<A> {
         self.aqm.on_dequeue(now, dequeue)
     }
 
-    fn on_signal(&mut self, _now: Instant, Signal::QueueDelay(delay): Signal) {
+    fn on_signal(&mut self, _now: Instant, signal: Signal) {
+        let Signal::QueueDelay(delay) = signal else { return };
         self.queue_delay = delay;
     }
 

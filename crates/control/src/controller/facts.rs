@@ -149,6 +149,16 @@ impl Completion {
 pub enum Signal {
     /// The service's queueing delay right now: age of the oldest item of each queue, summed.
     QueueDelay(Duration),
+    /// Electrical power of the machine or of what is steered.
+    Power {
+        /// Mean since the signal before.
+        watts: f64,
+    },
+    /// Use of the memory bandwidth.
+    Bandwidth {
+        /// From and to memory, mean since the signal before.
+        bytes_per_second: f64,
+    },
 }
 
 /// What becomes of a request at a decision point.

@@ -44,7 +44,8 @@ pub struct Next {
     pub measure: Duration,
 }
 
-/// Counts of one class of requests in one measuring window.
+/// Counts of one class of requests in one measuring window. What is counted "of those" belongs to the
+/// window in which the request arrived, or to none if it ended later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassCounts {
     /// Requests that arrived, refused ones included.
@@ -59,6 +60,13 @@ pub struct ClassCounts {
     pub refused_later: u32,
     /// Largest queueing delay that a served request met in all stages together.
     pub queue_delay_max: Duration,
+    /// Requests answered with a result in this window, whenever they arrived.
+    pub served: u32,
+    /// Those of them that had stayed within their queueing-delay budget.
+    pub served_in_budget: u32,
+    /// Requests that a stage refused in this window after they were admitted, whenever they
+    /// arrived.
+    pub refused: u32,
 }
 
 impl ClassCounts {
@@ -86,15 +94,10 @@ pub struct Window {
     pub queue_delay: Duration,
     /// The largest queueing delay that was reported in this window.
     pub queue_delay_max: Duration,
-    /// Requests answered with a result in this window, whenever they arrived.
-    pub served: u32,
-    /// Requests that a stage refused in this window after they were admitted, whenever they
-    /// arrived.
-    pub refused: u32,
     /// From telling a client of a credit until the answer to the request that used it: the mean of
     /// what was measured in this window, or before if there was nothing to measure (Protego §3.1).
     pub round_trip: Duration,
-    /// Counts by class. A completion counts here only if its arrival did.
+    /// Counts by class.
     pub classes: [ClassCounts; Class::COUNT],
     /// Arrivals by band of priority.
     pub arrivals_by_priority: [u32; Priority::BANDS],
@@ -110,6 +113,9 @@ impl Window {
             refused_at_entry: sum.refused_at_entry + class.refused_at_entry,
             refused_later: sum.refused_later + class.refused_later,
             queue_delay_max: sum.queue_delay_max.max(class.queue_delay_max),
+            served: sum.served + class.served,
+            served_in_budget: sum.served_in_budget + class.served_in_budget,
+            refused: sum.refused + class.refused,
         })
     }
 }

@@ -277,14 +277,16 @@ impl<P: PoolPolicy> Server<P> {
 
     /// Counts an answer in the window in which it is given.
     fn count_answer(&mut self, now: Instant, completion: &Completion) {
-        let counts = u32::from(now >= self.measure_from);
+        let counted = u32::from(now >= self.measure_from);
+        let counts = &mut self.window.classes[completion.class.row()];
         match completion.outcome {
             Outcome::Done => {
-                self.window.served += counts;
+                counts.served += counted;
+                counts.served_in_budget += counted * u32::from(completion.in_budget);
                 self.round_trip.on_served(now.since(completion.arrived));
             }
             Outcome::Refused(Stage::ADMISSION) | Outcome::Cancelled => {}
-            Outcome::Refused(_) => self.window.refused += counts,
+            Outcome::Refused(_) => counts.refused += counted,
         }
     }
 
@@ -492,6 +494,7 @@ impl<P: PoolPolicy> ServerController for Server<P> {
     fn on_signal(&mut self, now: Instant, signal: Signal) {
         match signal {
             Signal::QueueDelay(delay) => self.observe_delay(delay),
+            Signal::Power { .. } | Signal::Bandwidth { .. } => {}
         }
         self.policy.on_signal(now, signal);
     }

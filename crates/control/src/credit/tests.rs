@@ -332,7 +332,7 @@ fn a_window_counts_what_is_answered_in_it_and_times_credits() {
     let [window] = &server.policy.0[..] else { panic!("one window: {:?}", server.policy.0) };
     let us = Duration::from_micros;
     assert_eq!((window.start, window.duration), (at(20), us(80)));
-    assert_eq!((window.served, window.refused), (1, 1));
+    assert_eq!((window.total().served, window.total().refused), (1, 1));
     let total = window.total();
     assert_eq!((total.arrivals, total.completions, total.refused_later), (2, 0, 1));
     assert_eq!(window.round_trip, us(5 + 30));

@@ -93,7 +93,8 @@ impl ServerController for Server {
         Verdict::Refuse(Refusal::overload(Stage::ADMISSION, arrival.queue_delay))
     }
 
-    fn on_signal(&mut self, now: Instant, Signal::QueueDelay(delay): Signal) {
+    fn on_signal(&mut self, now: Instant, signal: Signal) {
+        let Signal::QueueDelay(delay) = signal else { return };
         self.queue_delay = delay;
         self.average.observe_queue(now, delay);
     }

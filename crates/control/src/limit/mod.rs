@@ -108,8 +108,8 @@ impl<P: LimitPolicy> ServerController for Server<P> {
     }
 
     fn on_signal(&mut self, _now: Instant, signal: Signal) {
-        match signal {
-            Signal::QueueDelay(delay) => self.queue_delay = delay,
+        if let Signal::QueueDelay(delay) = signal {
+            self.queue_delay = delay;
         }
     }
 

@@ -88,7 +88,7 @@ impl Policy {
     }
 
     fn is_worth_it(&self, window: &Window) -> bool {
-        let (incoming, outgoing) = (window.total().admitted(), window.served);
+        let (incoming, outgoing) = (window.total().admitted(), window.total().served);
         let (last_in, last_out) = (self.last_in, self.last_out);
         let slope = u64::from(self.config.slope);
         let gain = |more: u32, less: u32| slope * u64::from(more.saturating_sub(less));
@@ -117,7 +117,7 @@ impl PoolPolicy for Policy {
         } else {
             self.shrink(window.pool, window.sessions)
         };
-        (self.last_in, self.last_out) = (window.total().admitted(), window.served);
+        (self.last_in, self.last_out) = (window.total().admitted(), window.total().served);
         self.iterate(pool)
     }
 
@@ -133,9 +133,9 @@ mod tests {
 
     /// A full pool of 1,000 credits among 1,000 clients.
     fn window(arrivals: u32, served: u32) -> Window {
-        let mut window = Window { served, ..Window::default() };
+        let mut window = Window::default();
         (window.pool, window.issued, window.sessions) = (1_000, 1_000, 1_000);
-        window.classes[0] = ClassCounts { arrivals, ..ClassCounts::default() };
+        window.classes[0] = ClassCounts { arrivals, served, ..ClassCounts::default() };
         window
     }
 

@@ -1,0 +1,213 @@
+//! Micro-experiments: how a load went, and which of two was better (Svalinn §3.1).
+
+use core::mem;
+use core::time::Duration;
+
+use alloc::sync::Arc;
+
+use super::Config;
+use crate::controller::Signal;
+use crate::credit::Window;
+use crate::utility::{Counting, Measured, Utility};
+
+/// Requests that an experiment waits for if it is not told how long to monitor.
+const REQUESTS: f64 = 100.0;
+
+/// An experiment that is not told how long to monitor is never longer, however little comes.
+const MONITOR_MAX: Duration = Duration::from_millis(100);
+
+/// No experiment is shorter, whatever clients acknowledge.
+const MONITOR_MIN: Duration = Duration::from_micros(1);
+
+/// How one load went.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Experiment {
+    /// Requests that came, refused ones included.
+    pub(super) arrivals: u32,
+    pub(super) utility: f64,
+}
+
+/// Where the pool goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    More,
+    Same,
+    Less,
+}
+
+impl Direction {
+    /// What two experiments say of which the first was to bring more load, or may have.
+    ///
+    /// The pool only permits load. So the one to which more requests came was that with more load,
+    /// whichever it was to be (§3.1). Deviation: of equal loads neither is; the paper's algorithm 2
+    /// then takes the pool's smaller for the larger.
+    pub(super) fn of(mut more: Experiment, mut less: Experiment, deadband: f64) -> Self {
+        if more.arrivals < less.arrivals {
+            mem::swap(&mut more, &mut less);
+        }
+        let gain = match (more.utility.is_nan(), less.utility.is_nan()) {
+            (true, true) => return Self::Same,
+            (true, false) => return Self::Less,
+            (false, true) => return Self::More,
+            _ => more.utility - less.utility,
+        };
+        // Of utilities below zero the paper's ratio changes its sign; their size does not.
+        if gain.abs() < deadband * less.utility.abs() {
+            return Self::Same;
+        }
+        if gain > 0.0 { Self::More } else { Self::Less }
+    }
+}
+
+/// Turns windows into experiments.
+#[derive(Debug)]
+pub(super) struct Laboratory {
+    utility: Arc<dyn Utility>,
+    counting: Counting,
+    warm_up: Option<Duration>,
+    monitor: Option<Duration>,
+    /// Of the newest experiment.
+    pub(super) latest: Measured,
+    power: Mean,
+    bandwidth: Mean,
+}
+
+/// The mean of what was signalled since it was taken; without that, it stays.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mean {
+    value: f64,
+    sum: f64,
+    count: u32,
+}
+
+impl Mean {
+    fn observe(&mut self, sample: f64) {
+        if sample.is_finite() {
+            self.sum += sample;
+            self.count += 1;
+        }
+    }
+
+    fn take(&mut self) -> f64 {
+        if self.count > 0 {
+            *self = Self { value: self.sum / f64::from(self.count), ..Self::default() };
+        }
+        self.value
+    }
+}
+
+impl Laboratory {
+    pub(super) fn new(config: &Config, utility: Arc<dyn Utility>, counting: Counting) -> Self {
+        Self {
+            utility,
+            counting,
+            warm_up: config.warm_up,
+            monitor: config.monitor,
+            latest: Measured::default(),
+            power: Mean::default(),
+            bandwidth: Mean::default(),
+        }
+    }
+
+    pub(super) fn on_signal(&mut self, signal: Signal) {
+        match signal {
+            Signal::Power { watts } => self.power.observe(watts),
+            Signal::Bandwidth { bytes_per_second } => self.bandwidth.observe(bytes_per_second),
+            Signal::QueueDelay(_) => {}
+        }
+    }
+
+    pub(super) fn evaluate(&mut self, window: &Window) -> Experiment {
+        self.latest = Measured {
+            power: self.power.take(),
+            bandwidth: self.bandwidth.take(),
+            ..Measured::of(window, self.counting)
+        };
+        let utility = self.utility.of(&self.latest);
+        Experiment { arrivals: window.total().arrivals, utility }
+    }
+
+    /// How long to let a pool take effect and how long to monitor it then, where credits take
+    /// `round_trip` to bring an answer.
+    pub(super) fn times(&self, round_trip: Duration) -> (Duration, Duration) {
+        let round_trip = round_trip.max(MONITOR_MIN);
+        let monitor = self.monitor.unwrap_or_else(|| {
+            let enough = REQUESTS / self.latest.arrivals.max(REQUESTS);
+            Duration::from_secs_f64(enough).min(MONITOR_MAX).max(round_trip * 2)
+        });
+        (self.warm_up.unwrap_or(round_trip), monitor.max(MONITOR_MIN))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::utility::Throughput;
+
+    const fn experiment(arrivals: u32, utility: f64) -> Experiment {
+        Experiment { arrivals, utility }
+    }
+
+    fn direction(more: (u32, f64), less: (u32, f64)) -> Direction {
+        Direction::of(experiment(more.0, more.1), experiment(less.0, less.1), 0.0)
+    }
+
+    #[test]
+    fn goes_where_more_load_was_worth_it() {
+        assert_eq!(direction((11, 2.0), (10, 1.0)), Direction::More);
+        assert_eq!(direction((11, 1.0), (10, 2.0)), Direction::Less);
+        assert_eq!(direction((11, 1.0), (10, 1.0)), Direction::Less, "it was not");
+    }
+
+    #[test]
+    fn the_one_to_which_more_came_had_more_load() {
+        assert_eq!(direction((9, 1.0), (10, 2.0)), Direction::More);
+        assert_eq!(direction((9, 2.0), (10, 1.0)), Direction::Less);
+        assert_eq!(direction((10, 2.0), (10, 1.0)), Direction::More, "neither");
+    }
+
+    #[test]
+    fn what_is_no_number_is_the_worst() {
+        assert_eq!(direction((11, f64::NAN), (10, -1e9)), Direction::Less);
+        assert_eq!(direction((11, -1e9), (10, f64::NAN)), Direction::More);
+        assert_eq!(direction((11, f64::NAN), (10, f64::NAN)), Direction::Same);
+    }
+
+    #[test]
+    fn small_differences_do_not_count_below_zero_either() {
+        let direction = |more, less| Direction::of(experiment(2, more), experiment(1, less), 0.05);
+        assert_eq!(direction(104.0, 100.0), Direction::Same);
+        assert_eq!(direction(106.0, 100.0), Direction::More);
+        assert_eq!(direction(-104.0, -100.0), Direction::Same);
+        assert_eq!(direction(-106.0, -100.0), Direction::Less);
+        assert_eq!(direction(-94.0, -100.0), Direction::More);
+        assert_eq!(direction(1.0, 0.0), Direction::More);
+    }
+
+    #[test]
+    fn monitors_until_enough_has_come() {
+        let config = Config::default();
+        let mut lab = Laboratory::new(&config, Arc::new(Throughput), Counting::WhenAnswered);
+        let (ms, us) = (Duration::from_millis, Duration::from_micros);
+        assert_eq!(lab.times(us(50)), (us(50), ms(100)), "nothing is known");
+        lab.latest.arrivals = 100_000.0;
+        assert_eq!(lab.times(us(50)), (us(50), ms(1)));
+        assert_eq!(lab.times(ms(5)), (ms(5), ms(10)));
+        lab.latest.arrivals = f64::INFINITY;
+        assert_eq!(lab.times(Duration::ZERO), (MONITOR_MIN, MONITOR_MIN * 2));
+    }
+
+    #[test]
+    fn power_and_bandwidth_are_means_of_what_was_signalled() {
+        let config = Config::default();
+        let mut lab = Laboratory::new(&config, Arc::new(Throughput), Counting::WhenAnswered);
+        for watts in [50.0, 60.0, f64::NAN] {
+            lab.on_signal(Signal::Power { watts });
+        }
+        lab.evaluate(&Window::default());
+        assert_eq!((lab.latest.power, lab.latest.bandwidth), (55.0, 0.0));
+        lab.on_signal(Signal::Bandwidth { bytes_per_second: 1e9 });
+        lab.evaluate(&Window::default());
+        assert_eq!((lab.latest.power, lab.latest.bandwidth), (55.0, 1e9), "the last one known");
+    }
+}

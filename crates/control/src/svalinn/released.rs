@@ -1,0 +1,83 @@
+//! The pool as the code released with Svalinn sizes it.
+
+use alloc::sync::Arc;
+
+use super::Config;
+use super::experiment::{Direction, Experiment, Laboratory};
+use crate::controller::{Init, Signal};
+use crate::credit::{Next, PoolPolicy, Window};
+use crate::metrics::Metrics;
+use crate::time::Instant;
+use crate::utility::{Counting, Utility};
+
+/// The released deadband.
+const DEADBAND: f64 = 0.05;
+
+/// Compares two windows with the same pool, in which by chance more and fewer requests came.
+///
+/// It does not try other pools, shrinks a pool that is not used up, and counts an answer only if it
+/// falls into the window of its request.
+#[derive(Debug)]
+pub struct Policy {
+    laboratory: Laboratory,
+    delta: u32,
+    deadband: f64,
+    first: Option<Experiment>,
+}
+
+impl Policy {
+    /// A policy that has seen nothing, and steers by `utility`.
+    pub fn new(config: &Config, utility: Arc<dyn Utility>) -> Self {
+        Self {
+            laboratory: Laboratory::new(config, utility, Counting::WhenArrived),
+            delta: config.delta,
+            deadband: config.deadband.unwrap_or(DEADBAND),
+            first: None,
+        }
+    }
+
+    /// The pool at the start: a credit for each core.
+    pub(super) fn first(&self, init: Init) -> Next {
+        let (settle, measure) = self.laboratory.times(init.rtt);
+        Next { pool: init.cores, settle, measure }
+    }
+
+    fn decide(&self, window: &Window, first: Experiment, second: Experiment) -> u32 {
+        let direction = if first.arrivals == 0 || second.arrivals == 0 {
+            Direction::More
+        } else if first.arrivals == second.arrivals {
+            Direction::Same // in C it is undefined, in Go this
+        } else {
+            Direction::of(first, second, self.deadband)
+        };
+        let used_up = window.issued >= window.pool;
+        match direction {
+            Direction::More if used_up => window.pool.saturating_add(self.delta),
+            Direction::Same if used_up => window.pool,
+            _ => window.pool.saturating_sub(self.delta),
+        }
+    }
+}
+
+impl PoolPolicy for Policy {
+    fn on_signal(&mut self, _now: Instant, signal: Signal) {
+        self.laboratory.on_signal(signal);
+    }
+
+    fn on_window(&mut self, _now: Instant, window: &Window) -> Next {
+        let experiment = self.laboratory.evaluate(window);
+        let pool = match self.first.take() {
+            Some(first) => self.decide(window, first, experiment),
+            None => {
+                self.first = Some(experiment);
+                window.pool
+            }
+        };
+        let (settle, measure) = self.laboratory.times(window.round_trip);
+        Next { pool, settle, measure }
+    }
+
+    fn metrics(&self, metrics: Metrics) -> Metrics {
+        metrics
+    }
+}
