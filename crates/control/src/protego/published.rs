@@ -30,8 +30,8 @@ pub struct Policy {
 /// What one iteration counted: in and out of algorithm 1.
 ///
 /// Counts, not rates: iterations are as long as the round trips that were measured before them, and
-/// in a longer one more comes and more is served, which counts as efficiency. With rates instead the
-/// pool settles lower, and a tenth less is served in time.
+/// in a longer one more comes and more is served, which counts as efficiency. With rates instead
+/// the pool settles lower, and a tenth less is served in time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     incoming: u32,

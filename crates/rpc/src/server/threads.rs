@@ -119,8 +119,8 @@ fn work(shared: Arc<Shared>) -> impl Future<Output = ()> {
             let (mut now, mut refused) = run(since, began, job, &mut turn);
             while now.since(began) < slice {
                 // A refusal waits no longer than a slice: it leaves before the next handler runs,
-                // if that is expected to outlast it. Where handlers are quick,
-                // refusals share a write.
+                // if that is expected to outlast it. Where handlers are quick, refusals share a
+                // write.
                 let next = Duration::from_nanos(turn.value().unwrap_or(0.0) as u64);
                 if writes && refused && now.since(began) + next > slice {
                     break;
