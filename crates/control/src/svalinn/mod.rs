@@ -135,3 +135,31 @@ impl Algorithm for Svalinn {
         Box::new(client::Credit::default().telling_all(tells_all))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_nonsense_by_name() {
+        let field = |config: Config| config.validate().unwrap_err().field;
+        assert_eq!(field(Config { delta: 0, ..Config::default() }), "svalinn.delta");
+        let deadband = Some(f64::NAN);
+        assert_eq!(field(Config { deadband, ..Config::default() }), "svalinn.deadband");
+        let utility = utility::Config::Drops(1.5);
+        assert_eq!(field(Config { utility, ..Config::default() }), "svalinn.utility");
+    }
+
+    #[test]
+    fn reads_the_documented_forms_of_utilities() {
+        let read = |text| toml::from_str::<Config>(text).unwrap().utility;
+        assert_eq!(read("utility = 'goodput'"), utility::Config::Goodput);
+        assert_eq!(read("utility = { drops = 0.1 }"), utility::Config::Drops(0.1));
+        let delay = utility::Config::Delay(Duration::from_micros(200));
+        assert_eq!(read("utility = { delay = '200us' }"), delay);
+        assert_eq!(read("utility = { power = 55 }"), utility::Config::Power(55.0));
+        let text = "goodput_0 + 3 * goodput_1";
+        let expression = utility::Config::Expression(text.into());
+        assert_eq!(read("utility = { expression = 'goodput_0 + 3 * goodput_1' }"), expression);
+    }
+}

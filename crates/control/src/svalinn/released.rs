@@ -81,3 +81,47 @@ impl PoolPolicy for Policy {
         metrics
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::credit::ClassCounts;
+    use crate::utility::Throughput;
+
+    use core::time::Duration;
+
+    fn window(issued: u32, arrivals: u32, completions: u32) -> Window {
+        let duration = Duration::from_millis(1);
+        let mut window = Window { pool: 40, issued, duration, ..Window::default() };
+        window.classes[0] = ClassCounts { arrivals, completions, ..ClassCounts::default() };
+        window
+    }
+
+    /// The pool of 40 after two windows.
+    fn pool_after(first: &Window, second: &Window) -> u32 {
+        let mut policy = Policy::new(&Config::default(), Arc::new(Throughput));
+        assert_eq!(policy.on_window(Instant::ORIGIN, first).pool, 40, "it is not changed between");
+        policy.on_window(Instant::ORIGIN, second).pool
+    }
+
+    #[test]
+    fn more_requests_must_bring_more_answers_by_the_deadband() {
+        assert_eq!(pool_after(&window(40, 100, 100), &window(40, 110, 106)), 41);
+        assert_eq!(pool_after(&window(40, 110, 106), &window(40, 100, 100)), 41);
+        assert_eq!(pool_after(&window(40, 100, 100), &window(40, 110, 104)), 40);
+        assert_eq!(pool_after(&window(40, 100, 100), &window(40, 110, 94)), 39);
+        assert_eq!(pool_after(&window(40, 100, 100), &window(40, 100, 50)), 40, "equal loads");
+    }
+
+    #[test]
+    fn a_pool_that_is_not_used_up_shrinks_whatever_was_measured() {
+        assert_eq!(pool_after(&window(39, 100, 100), &window(39, 110, 110)), 39);
+        assert_eq!(pool_after(&window(39, 100, 100), &window(39, 110, 104)), 39);
+        assert_eq!(pool_after(&window(39, 0, 0), &window(39, 0, 0)), 39);
+    }
+
+    #[test]
+    fn silence_in_either_window_asks_for_more() {
+        assert_eq!(pool_after(&window(40, 0, 0), &window(40, 100, 100)), 41);
+    }
+}
