@@ -129,6 +129,8 @@ metrics! {
         "Time for which Protego counted before it sized the pool";
     MARGINAL_EFFICIENCY = "seawall_marginal_efficiency", Gauge, Count, [],
         "Change of throughput over change of load, from one of Protego's iterations to the next";
+    UTILITY = "seawall_utility", Gauge, Count, [],
+        "Utility that Svalinn's newest experiment had, in whatever unit it is";
     ADMISSION_LIMIT = "seawall_admission_limit", Gauge, Count, [],
         "Requests that a local limit lets in at once";
     ADMISSION_LEVEL = "seawall_admission_level", Gauge, Count, [],

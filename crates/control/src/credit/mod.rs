@@ -26,10 +26,12 @@ mod round_trip;
 mod server;
 mod session;
 mod shares;
+mod welcome;
 mod window_log;
 
 pub use config::{Config, Demand, Wake};
 pub(crate) use growth::Growth;
 pub use policy::{ClassCounts, Next, PoolPolicy, Window};
 pub use server::{Audit, Server};
+pub(crate) use welcome::Welcome;
 pub(crate) use window_log::is_before;

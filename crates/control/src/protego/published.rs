@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::Config;
 use crate::controller::Init;
-use crate::credit::{Growth, Next, PoolPolicy, Window};
+use crate::credit::{Growth, Next, PoolPolicy, Welcome, Window};
 use crate::metrics::Metrics;
 use crate::time::Instant;
 
@@ -23,8 +23,7 @@ pub struct Policy {
     /// What the newest iteration gained, for its change of load.
     efficiency: f64,
     iteration: Duration,
-    /// The most sessions so far that shared the pool.
-    sessions_max: u32,
+    welcome: Welcome,
 }
 
 /// What one iteration counted: in and out of algorithm 1.
@@ -62,7 +61,7 @@ impl Policy {
             last: Counts::default(),
             efficiency: 0.0,
             iteration: Duration::ZERO,
-            sessions_max: 0,
+            welcome: Welcome::default(),
         }
     }
 
@@ -96,15 +95,8 @@ impl Policy {
 }
 
 impl PoolPolicy for Policy {
-    /// The paper does not say how large a pool is at first. One credit for each session lets all
-    /// show what load they bring; with fewer, the last would wait for thousands of iterations. A
-    /// session that takes the place of one that left brings none, or a pool would grow with every
-    /// client that reconnects.
     fn on_session(&mut self, pool: u32, sessions: u32) -> u32 {
-        let first = sessions == 1; // the pool of a server without sessions is as at the start
-        let more = first || sessions > self.sessions_max;
-        self.sessions_max = if first { 1 } else { self.sessions_max.max(sessions) };
-        if more && pool < sessions { pool + 1 } else { pool }
+        self.welcome.on_session(pool, sessions)
     }
 
     fn on_window(&mut self, _now: Instant, window: &Window) -> Next {
@@ -202,18 +194,6 @@ mod tests {
         assert_eq!(pool_after(policy, &window), 41);
         window.pool = 41;
         assert_eq!(pool_after(policy, &window), 41);
-    }
-
-    #[test]
-    fn starts_with_a_credit_for_each_session() {
-        let policy = &mut policy();
-        let all = |policy: &mut Policy| {
-            (1..=30).fold(10, |pool, sessions| policy.on_session(pool, sessions))
-        };
-        assert_eq!(all(policy), 30);
-        assert_eq!(policy.on_session(20, 30), 20, "one left, and another came");
-        assert_eq!(policy.on_session(20, 31), 21);
-        assert_eq!(all(policy), 30, "all left, and came again");
     }
 
     #[test]

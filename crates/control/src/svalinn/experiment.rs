@@ -8,6 +8,7 @@ use alloc::sync::Arc;
 use super::Config;
 use crate::controller::Signal;
 use crate::credit::Window;
+use crate::metrics::Metrics;
 use crate::utility::{Counting, Measured, Utility};
 
 /// Requests that an experiment waits for if it is not told how long to monitor.
@@ -36,26 +37,41 @@ pub(super) enum Direction {
 }
 
 impl Direction {
-    /// What two experiments say of which the first was to bring more load, or may have.
+    /// What two experiments say of which the first was to bring more load, or may have; `None` if
+    /// that is nothing.
     ///
     /// The pool only permits load. So the one to which more requests came was that with more load,
     /// whichever it was to be (§3.1). Deviation: of equal loads neither is; the paper's algorithm 2
     /// then takes the pool's smaller for the larger.
-    pub(super) fn of(mut more: Experiment, mut less: Experiment, deadband: f64) -> Self {
+    pub(super) fn of(mut more: Experiment, mut less: Experiment, deadband: f64) -> Option<Self> {
         if more.arrivals < less.arrivals {
             mem::swap(&mut more, &mut less);
         }
+        let equal = more.utility == less.utility;
+        if equal && more.arrivals == less.arrivals {
+            return None;
+        }
         let gain = match (more.utility.is_nan(), less.utility.is_nan()) {
-            (true, true) => return Self::Same,
-            (true, false) => return Self::Less,
-            (false, true) => return Self::More,
+            (true, true) => return None,
+            (true, false) => return Some(Self::Less),
+            (false, true) => return Some(Self::More),
+            _ if equal => 0.0, // infinite ones, too
             _ => more.utility - less.utility,
         };
         // Of utilities below zero the paper's ratio changes its sign; their size does not.
-        if gain.abs() < deadband * less.utility.abs() {
-            return Self::Same;
-        }
-        if gain > 0.0 { Self::More } else { Self::Less }
+        Some(if gain.abs() < deadband * less.utility.abs() {
+            Self::Same
+        } else if gain > 0.0 {
+            Self::More
+        } else {
+            Self::Less
+        })
+    }
+
+    /// Where to go if nothing is known: if all credits are issued, those who have something to send
+    /// may be waiting for those who have not, or who will never give theirs back.
+    pub(super) fn unknown(window: &Window) -> Self {
+        if window.issued >= window.pool { Self::More } else { Self::Same }
     }
 }
 
@@ -66,8 +82,9 @@ pub(super) struct Laboratory {
     counting: Counting,
     warm_up: Option<Duration>,
     monitor: Option<Duration>,
-    /// Of the newest experiment.
+    /// What the newest experiment measured, and its utility.
     pub(super) latest: Measured,
+    utility_of_latest: f64,
     power: Mean,
     bandwidth: Mean,
 }
@@ -104,6 +121,7 @@ impl Laboratory {
             warm_up: config.warm_up,
             monitor: config.monitor,
             latest: Measured::default(),
+            utility_of_latest: 0.0,
             power: Mean::default(),
             bandwidth: Mean::default(),
         }
@@ -124,7 +142,12 @@ impl Laboratory {
             ..Measured::of(window, self.counting)
         };
         let utility = self.utility.of(&self.latest);
+        self.utility_of_latest = utility;
         Experiment { arrivals: window.total().arrivals, utility }
+    }
+
+    pub(super) fn metrics(&self, metrics: Metrics) -> Metrics {
+        metrics.with("utility", self.utility_of_latest)
     }
 
     /// How long to let a pool take effect and how long to monitor it then, where credits take
@@ -148,34 +171,38 @@ mod tests {
         Experiment { arrivals, utility }
     }
 
-    fn direction(more: (u32, f64), less: (u32, f64)) -> Direction {
+    fn direction(more: (u32, f64), less: (u32, f64)) -> Option<Direction> {
         Direction::of(experiment(more.0, more.1), experiment(less.0, less.1), 0.0)
     }
 
     #[test]
     fn goes_where_more_load_was_worth_it() {
-        assert_eq!(direction((11, 2.0), (10, 1.0)), Direction::More);
-        assert_eq!(direction((11, 1.0), (10, 2.0)), Direction::Less);
-        assert_eq!(direction((11, 1.0), (10, 1.0)), Direction::Less, "it was not");
+        assert_eq!(direction((11, 2.0), (10, 1.0)), Some(Direction::More));
+        assert_eq!(direction((11, 1.0), (10, 2.0)), Some(Direction::Less));
+        assert_eq!(direction((11, 1.0), (10, 1.0)), Some(Direction::Less), "it was not");
     }
 
     #[test]
     fn the_one_to_which_more_came_had_more_load() {
-        assert_eq!(direction((9, 1.0), (10, 2.0)), Direction::More);
-        assert_eq!(direction((9, 2.0), (10, 1.0)), Direction::Less);
-        assert_eq!(direction((10, 2.0), (10, 1.0)), Direction::More, "neither");
+        assert_eq!(direction((9, 1.0), (10, 2.0)), Some(Direction::More));
+        assert_eq!(direction((9, 2.0), (10, 1.0)), Some(Direction::Less));
+        assert_eq!(direction((10, 2.0), (10, 1.0)), Some(Direction::More), "neither");
+        assert_eq!(direction((10, 1.0), (10, 1.0)), None);
     }
 
     #[test]
     fn what_is_no_number_is_the_worst() {
-        assert_eq!(direction((11, f64::NAN), (10, -1e9)), Direction::Less);
-        assert_eq!(direction((11, -1e9), (10, f64::NAN)), Direction::More);
-        assert_eq!(direction((11, f64::NAN), (10, f64::NAN)), Direction::Same);
+        assert_eq!(direction((11, f64::NAN), (10, -1e9)), Some(Direction::Less));
+        assert_eq!(direction((11, -1e9), (10, f64::NAN)), Some(Direction::More));
+        assert_eq!(direction((11, f64::NAN), (10, f64::NAN)), None);
+        let infinite = f64::INFINITY;
+        assert_eq!(direction((11, infinite), (10, infinite)), Some(Direction::Less), "no gain");
     }
 
     #[test]
     fn small_differences_do_not_count_below_zero_either() {
-        let direction = |more, less| Direction::of(experiment(2, more), experiment(1, less), 0.05);
+        let direction =
+            |more, less| Direction::of(experiment(2, more), experiment(1, less), 0.05).unwrap();
         assert_eq!(direction(104.0, 100.0), Direction::Same);
         assert_eq!(direction(106.0, 100.0), Direction::More);
         assert_eq!(direction(-104.0, -100.0), Direction::Same);

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use super::Config;
 use super::experiment::{Direction, Experiment, Laboratory};
 use crate::controller::{Init, Signal};
-use crate::credit::{Next, PoolPolicy, Window};
+use crate::credit::{Next, PoolPolicy, Welcome, Window};
 use crate::metrics::Metrics;
 use crate::time::Instant;
 use crate::utility::{Counting, Utility};
@@ -20,7 +20,7 @@ pub struct Policy {
     origin: u32,
     /// The experiment with a larger pool, once it has ended.
     more: Option<Experiment>,
-    cycles: u64,
+    welcome: Welcome,
 }
 
 impl Policy {
@@ -32,7 +32,7 @@ impl Policy {
             deadband: config.deadband.unwrap_or(0.0),
             origin: 0,
             more: None,
-            cycles: 0,
+            welcome: Welcome::default(),
         }
     }
 
@@ -45,15 +45,9 @@ impl Policy {
 
     /// Lines 17 to 24.
     fn decide(&self, window: &Window, more: Experiment, less: Experiment) -> u32 {
-        let direction = if more.arrivals == 0 && less.arrivals == 0 {
-            // Deviation: the paper's pool shrinks when nothing comes. But then the load says
-            // nothing, and if all credits are issued, those who have something to send may be
-            // waiting for those who have not.
-            let waiting = window.issued >= window.pool;
-            if waiting { Direction::More } else { Direction::Same }
-        } else {
-            Direction::of(more, less, self.deadband)
-        };
+        // Deviation: the paper's pool shrinks when nothing comes, or always the same.
+        let direction = Direction::of(more, less, self.deadband);
+        let direction = direction.unwrap_or_else(|| Direction::unknown(window));
         match direction {
             Direction::More => self.origin.saturating_add(self.delta),
             Direction::Same => self.origin,
@@ -64,10 +58,11 @@ impl Policy {
 
 impl PoolPolicy for Policy {
     fn on_session(&mut self, pool: u32, sessions: u32) -> u32 {
-        if sessions == 1 {
-            (self.origin, self.more) = (pool, None); // the pool begins anew
+        let grown = self.welcome.on_session(pool, sessions);
+        if sessions == 1 || grown > pool {
+            (self.origin, self.more) = (grown, None); // begins anew, from another pool
         }
-        pool
+        grown
     }
 
     fn on_signal(&mut self, _now: Instant, signal: Signal) {
@@ -78,7 +73,6 @@ impl PoolPolicy for Policy {
         let experiment = self.laboratory.evaluate(window);
         let pool = if let Some(more) = self.more.take() {
             self.origin = self.decide(window, more, experiment);
-            self.cycles += 1;
             self.origin.saturating_add(self.delta)
         } else {
             self.more = Some(experiment);
@@ -91,7 +85,7 @@ impl PoolPolicy for Policy {
     }
 
     fn metrics(&self, metrics: Metrics) -> Metrics {
-        metrics.with("experiments", self.cycles as f64)
+        self.laboratory.metrics(metrics)
     }
 }
 

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use super::Config;
 use super::experiment::{Direction, Experiment, Laboratory};
 use crate::controller::{Init, Signal};
-use crate::credit::{Next, PoolPolicy, Window};
+use crate::credit::{Next, PoolPolicy, Welcome, Window};
 use crate::metrics::Metrics;
 use crate::time::Instant;
 use crate::utility::{Counting, Utility};
@@ -23,6 +23,7 @@ pub struct Policy {
     delta: u32,
     deadband: f64,
     first: Option<Experiment>,
+    welcome: Welcome,
 }
 
 impl Policy {
@@ -33,6 +34,7 @@ impl Policy {
             delta: config.delta,
             deadband: config.deadband.unwrap_or(DEADBAND),
             first: None,
+            welcome: Welcome::default(),
         }
     }
 
@@ -43,12 +45,12 @@ impl Policy {
     }
 
     fn decide(&self, window: &Window, first: Experiment, second: Experiment) -> u32 {
+        // Of equal loads nothing is defined in C, and in Go the pool stays.
         let direction = if first.arrivals == 0 || second.arrivals == 0 {
             Direction::More
-        } else if first.arrivals == second.arrivals {
-            Direction::Same // in C it is undefined, in Go this
         } else {
-            Direction::of(first, second, self.deadband)
+            let direction = Direction::of(first, second, self.deadband);
+            direction.unwrap_or_else(|| Direction::unknown(window))
         };
         let used_up = window.issued >= window.pool;
         match direction {
@@ -60,6 +62,10 @@ impl Policy {
 }
 
 impl PoolPolicy for Policy {
+    fn on_session(&mut self, pool: u32, sessions: u32) -> u32 {
+        self.welcome.on_session(pool, sessions)
+    }
+
     fn on_signal(&mut self, _now: Instant, signal: Signal) {
         self.laboratory.on_signal(signal);
     }
@@ -78,7 +84,7 @@ impl PoolPolicy for Policy {
     }
 
     fn metrics(&self, metrics: Metrics) -> Metrics {
-        metrics
+        self.laboratory.metrics(metrics)
     }
 }
 
@@ -110,7 +116,7 @@ mod tests {
         assert_eq!(pool_after(&window(40, 110, 106), &window(40, 100, 100)), 41);
         assert_eq!(pool_after(&window(40, 100, 100), &window(40, 110, 104)), 40);
         assert_eq!(pool_after(&window(40, 100, 100), &window(40, 110, 94)), 39);
-        assert_eq!(pool_after(&window(40, 100, 100), &window(40, 100, 50)), 40, "equal loads");
+        assert_eq!(pool_after(&window(40, 100, 100), &window(40, 100, 100)), 41, "says nothing");
     }
 
     #[test]
