@@ -67,7 +67,9 @@ fn without_control_an_overloaded_server_serves_nothing_in_time() {
 #[test]
 fn with_control_an_overloaded_server_stays_useful() {
     let protego = ["protego", "protego protego.variant = 'released'"].map(|name| (name, 0.8));
-    for (name, least) in [("aimd", 0.95), ("breakwater", 0.95)].into_iter().chain(protego) {
+    let svalinn = ["svalinn", "svalinn svalinn.variant = 'released'"].map(|name| (name, 0.8));
+    let others = [("aimd", 0.95), ("breakwater", 0.95)].into_iter();
+    for (name, least) in others.chain(protego).chain(svalinn) {
         for clients in [1, 10, 100] {
             let tally = steady(name, clients, 2.0);
             let goodput = tally.good as f64 / CAPACITY;

@@ -62,6 +62,10 @@ pub(super) fn offer(app: App, config: &Table, load: &Table) -> Result<Offer, Str
         let folder = find(config, &["search", "folder"]).map_or_else(|| ".".into(), label);
         options.push(format!("--words={folder}/words.tsv"));
     }
+    if load.contains_key("path_by") && !load.contains_key("paths") {
+        let paths = find(config, &["synthetic", "paths"]).map_or_else(|| "none".into(), label);
+        options.push(format!("--paths={paths}"));
+    }
     for (name, value) in load {
         let Key(name) = Key::try_from(name.clone())?;
         let name = name.replace('_', "-");
@@ -141,10 +145,10 @@ mod tests {
     #[test]
     fn the_load_is_that_of_the_command() {
         let config = read("server.admission = { algorithm = 'seda', client.expiry = '3ms' }");
-        let load = read("sessions = 7\ntime = '2s'\npath_by = 'data'\nshare = 0.25");
+        let load = read("sessions = 7\ntime = '2s'\npath_by = 'data'\npaths = 'three:0.25:0.5'");
         let offer = offer(App::Synthetic, &config, &load).unwrap();
         assert_eq!((offer.sessions, offer.time.as_secs()), (7, 2));
-        assert_eq!(offer.workload.classes(), ["first", "second"]);
+        assert_eq!(offer.workload.classes(), ["first", "second", "third"]);
         let expiry = offer.client.admission.client.expiry;
         assert_eq!(expiry, Some(std::time::Duration::from_millis(3)));
     }
@@ -163,7 +167,7 @@ mod tests {
         let error =
             |load: &str| offer(App::Synthetic, &Table::new(), &read(load)).map(|_| ()).unwrap_err();
         assert!(error("time = 'fast'").contains("'fast' for '--time <DURATION>'"));
-        assert!(error("share = 0.5").contains("--path-by"));
+        assert!(error("paths = 'hot:0.5'").contains("--path-by"));
         assert!(error("mix = 'usr'").contains("--workload kv"));
         assert!(error("rate = 3").contains("unknown option `rate` of the load; allowed are mix"));
     }

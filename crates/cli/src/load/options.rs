@@ -9,7 +9,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use seawall_control::config::duration;
 use seawall_control::{admission, retry};
-use seawall_measure::{KeyValueMix, Process, Schedule, ScheduleError};
+use seawall_measure::{KeyValueMix, Paths, Process, Schedule, ScheduleError};
 use seawall_rpc::{ClientConfig, ClientTls};
 
 use super::engine::Offer;
@@ -61,14 +61,16 @@ pub(crate) struct Options {
     #[arg(long, value_name = "MIX")]
     mix: Option<KeyValueMix>,
 
-    /// Requests of a synthetic workload name their data path, and are measured apart by it: the
-    /// server's option --paths says which locks there are [default: they name none]
-    #[arg(long, value_enum, value_name = "HOW")]
+    /// Requests of a synthetic workload name their data path, and are measured apart by it
+    /// [default: they name none]
+    #[arg(long, value_enum, value_name = "HOW", requires = "paths")]
     path_by: Option<NamedBy>,
 
-    /// Part of these requests that take the first path, 0 to 1
-    #[arg(long, default_value_t = 0.5, requires = "path_by")]
-    share: f64,
+    /// Their data paths and how many take each, as the server's option --paths says, such as
+    /// hot:0.5
+    #[arg(long, value_name = "PATHS", requires = "path_by")]
+    paths: Option<Paths>,
+
     /// The words of a search workload and how often each occurs, as `seawall-search build` wrote
     /// them: words.tsv
     #[cfg(feature = "search")]
@@ -196,7 +198,7 @@ impl Options {
         let workload = match self.workload {
             Kind::Synthetic => match self.path_by {
                 None => Workload::Synthetic,
-                Some(by) => Workload::Paths { by, first: self.share },
+                Some(by) => Workload::Paths { by, paths: self.paths.unwrap_or_default() },
             },
             Kind::Kv => Workload::Kv(self.mix.unwrap_or_else(KeyValueMix::usr)),
             #[cfg(feature = "search")]
@@ -225,7 +227,7 @@ impl Options {
         let workload = match (self.workload, &self.mix) {
             (Kind::Synthetic, _) => match self.path_by {
                 None => "synthetic: requests that spend CPU time".into(),
-                Some(_) => format!("synthetic: {} of the requests on the first path", self.share),
+                Some(_) => format!("synthetic: paths {}", self.paths.unwrap_or_default()),
             },
             #[cfg(feature = "search")]
             (Kind::Search, _) => "search: one word each, as likely as it is frequent".into(),
@@ -264,9 +266,6 @@ impl Options {
         }
         if self.path_by.is_some() && self.workload != Kind::Synthetic {
             bail!("--path-by is about synthetic requests; leave --workload away");
-        }
-        if !(0.0..=1.0).contains(&self.share) {
-            bail!("--share is {}; allowed: 0 to 1", self.share);
         }
         if self.time.is_zero() {
             bail!("--time is 0s; allowed: above 0s");

@@ -4,10 +4,10 @@ use bytes::{Bytes, BytesMut};
 use clap::ValueEnum;
 use seawall_control::Rng;
 use seawall_kv::native;
-use seawall_measure::{KeyValueMix, Operation};
+use seawall_measure::{KeyValueMix, Operation, Paths};
 use seawall_rpc::Request;
 
-use crate::serve::{PATHS, WORK};
+use crate::serve::{PATH_NAMES, PATHS, WORK};
 
 /// The index of lookups among the classes of [`Workload::Kv`]; that of writes is 1.
 const LOOKUP: usize = 0;
@@ -21,8 +21,8 @@ pub(crate) enum Workload {
     Paths {
         /// How.
         by: NamedBy,
-        /// Part of the requests that take the first path, 0 to 1.
-        first: f64,
+        /// Which paths, and how many requests take each.
+        paths: Paths,
     },
     /// Reads and writes of a key-value store.
     Kv(KeyValueMix),
@@ -45,7 +45,7 @@ impl Workload {
     pub(crate) fn classes(&self) -> &'static [&'static str] {
         match self {
             Self::Synthetic => &["work"],
-            Self::Paths { .. } => &["first", "second"],
+            Self::Paths { paths, .. } => &PATH_NAMES[..paths.count()],
             Self::Kv(_) => &["get", "set"],
             #[cfg(feature = "search")]
             Self::Search(_) => &["search"],
@@ -56,11 +56,11 @@ impl Workload {
     pub(super) fn next(&self, rng: &mut Rng) -> (usize, Request) {
         match self {
             Self::Synthetic => (0, Request::new(WORK, Bytes::new())),
-            Self::Paths { by, first } => {
-                let path = usize::from(!rng.chance(*first));
+            Self::Paths { by, paths } => {
+                let path = paths.of(rng.uniform());
                 let request = match by {
                     NamedBy::Method => Request::new(PATHS[path], Bytes::new()),
-                    NamedBy::Data => Request::new(WORK, Bytes::from_static(&[[0], [1]][path])),
+                    NamedBy::Data => Request::new(WORK, Bytes::from_static(&[[0], [1], [2]][path])),
                 };
                 (path, request)
             }

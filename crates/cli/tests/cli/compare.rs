@@ -18,7 +18,6 @@ const PLAN: &str = "
     synthetic = { service = 'const:0us', wait = 'const:10ms', paths = 'hot:0.9' }
     [load]
     path_by = 'method'
-    share = 0.9
     sessions = 4
     warm_up = '50ms'
     time = '300ms'
@@ -138,14 +137,14 @@ fn a_bad_plan_is_told_where() {
     wrong("c-part.toml", "rates = [300]", "rate = [300]", &part);
     let key = ["line 6, column 12", "unknown field `slow`", "`slo`"];
     wrong("c-key.toml", "server.slo", "server.slow", &key);
-    let option = ["line 9, column 5", "unknown option `path` of the load", "path_by, share"];
+    let option = ["line 9, column 5", "unknown option `path` of the load", "path_by, paths"];
     wrong("c-option.toml", "path_by", "path", &option);
     let elsewhere = ["unknown option `rate` of the load"];
-    wrong("c-rate.toml", "share = 0.9", "rate = 3", &elsewhere);
+    wrong("c-rate.toml", "sessions = 4", "rate = 3", &elsewhere);
     let value = ["variant plain", "load: invalid value 'long' for '--time <DURATION>'"];
     wrong("c-value.toml", "'300ms'", "'long'", &value);
-    let range = ["variant plain", "load: --share is 9", "0 to 1"];
-    wrong("c-range.toml", "share = 0.9", "share = 9", &range);
+    let range = ["variant plain", "share is 9", "0 to 1"];
+    wrong("c-range.toml", "sessions = 4", "paths = 'hot:9'", &range);
     let over = ["variant plain", "serve: unknown field `lock`"];
     wrong("c-over.toml", "synthetic.locks = 'plain'", "synthetic.lock = 'plain'", &over);
     let multiple = ["rates: 2x", "capacity"];

@@ -80,12 +80,22 @@ fn both_paths_are_measured_apart() {
     let server = Served::start(&service("hot:0.5", "larger"));
     let address = server.address();
     for by in ["method", "data"] {
-        let paths = ["--path-by", by, "--share", "0.3", "--json"];
+        let paths = ["--path-by", by, "--paths", "hot:0.3", "--json"];
         let summary = succeed(&[&["load", &address], &BRIEFLY[..], &paths].concat()).json();
         check(&summary, &["first", "second"]);
         let offered = |class: usize| summary["classes"][class]["offered"].as_f64().unwrap();
         assert!(offered(0) > 0.0 && offered(1) > offered(0), "{by}: {summary}");
     }
+}
+
+#[test]
+fn a_third_path_computes() {
+    let service = [&service("three:0.3:0.3", "larger")[..], &["--set=synthetic.third=const:1ms"]];
+    let server = Served::start(&service.concat());
+    let address = server.address();
+    let paths = ["--path-by", "method", "--paths", "three:0.3:0.3", "--json"];
+    let summary = succeed(&[&["load", &address], &BRIEFLY[..], &paths].concat()).json();
+    check(&summary, &["first", "second", "third"]);
 }
 
 #[test]
@@ -130,11 +140,11 @@ fn contended_stages_are_listed_at_the_end() {
 
 #[test]
 fn nonsense_is_refused() {
-    fail(&["serve", "synthetic", "--paths", "three:1"], &["none, two:SHARE, hot:SHARE"]);
+    fail(&["serve", "synthetic", "--paths", "three:1"], &["share is missing", "three:SHARE:SHARE"]);
     fail(&["serve", "synthetic", "--attempts", "0"], &["server.attempts: 0", "1 to 16"]);
     let target = ["serve", "synthetic", "--target-delay", "3ms"];
     fail(&target, &["server.target_delay: 3ms", "up to the SLO"]);
-    let load = ["load", "127.0.0.1:1", "--path-by", "data"];
-    fail(&[&load[..], &["--share", "2"]].concat(), &["--share is 2", "0 to 1"]);
-    fail(&[&load[..], &["--workload", "kv"]].concat(), &["--path-by"]);
+    let load = ["load", "127.0.0.1:1", "--path-by", "data", "--paths"];
+    fail(&[&load[..], &["hot:2"]].concat(), &["share is 2", "0 to 1"]);
+    fail(&[&load[..], &["hot:0.5", "--workload", "kv"]].concat(), &["--path-by"]);
 }

@@ -29,8 +29,14 @@ pub(crate) const WORK: u16 = 101;
 /// The method that does nothing: what it takes is the round trip.
 pub(crate) const NULL: u16 = 102;
 
-/// Methods that take the first and the second path.
-pub(crate) const PATHS: [u16; 2] = [103, 104];
+/// Methods that take the first path, the second, and the third.
+pub(crate) const PATHS: [u16; 3] = [103, 104, 105];
+
+/// Names of the methods, and of the classes by which requests are measured.
+pub(crate) const PATH_NAMES: [&str; 3] = ["first", "second", "third"];
+
+/// The path whose requests spend CPU time and nothing else.
+const COMPUTING: usize = 2;
 
 /// The synthetic service.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -43,6 +49,8 @@ pub(super) struct Config {
     pub(super) wait: Option<ServiceTime>,
     /// Data paths through locks, which requests hold all the while. Default `none`.
     pub(super) paths: Paths,
+    /// How much CPU time a request of a third path takes; it waits for nothing. Default `exp:500us`.
+    pub(super) third: ServiceTime,
     /// What a request does that comes to a lock. Default `larger`: it is refused if it cannot
     /// wait.
     pub(super) locks: LockKind,
@@ -56,6 +64,7 @@ impl Default for Config {
             service: ServiceTime::exponential(Duration::from_micros(100)),
             wait: None,
             paths: Paths::None,
+            third: ServiceTime::exponential(Duration::from_micros(500)),
             locks: LockKind::default(),
             seed: 1,
         }
@@ -70,6 +79,9 @@ impl fmt::Display for Config {
         }
         if self.paths != Paths::None {
             write!(f, ", paths {}", self.paths)?;
+        }
+        if let Paths::Three { .. } = self.paths {
+            write!(f, ", the third {}", self.third)?;
         }
         f.write_str(")")
     }
@@ -99,7 +111,7 @@ pub(super) fn router(config: &Config) -> Router {
             }
         })
         .method(NULL, "null", |_, payload| async move { Ok(payload) });
-    for (path, name) in ["first", "second"].into_iter().enumerate() {
+    for (path, name) in PATH_NAMES.into_iter().enumerate() {
         let service = service.clone();
         let class = Class(path as u8);
         router = router.method_in_class(PATHS[path], name, class, move |ctx, _| {
@@ -114,6 +126,10 @@ pub(super) fn router(config: &Config) -> Router {
 impl Service {
     /// Serves a request that takes this path.
     async fn serve(&self, path: usize, ctx: &Context) -> Result<Bytes, Status> {
+        if path == COMPUTING {
+            burn(self.sample(self.config.third));
+            return Ok(Bytes::new());
+        }
         let _held = match self.locks.get(path) {
             Some(lock) => Some(lock.lock(ctx).await?),
             None => None,
@@ -131,8 +147,7 @@ impl Service {
 
     /// The path of a request that names none.
     fn draw(&self) -> usize {
-        let share = self.config.paths.first_share();
-        usize::from(!self.random(|rng| rng.chance(share)))
+        self.config.paths.of(self.random(Rng::uniform))
     }
 
     fn random<T>(&self, draw: impl FnOnce(&mut Rng) -> T) -> T {
