@@ -18,9 +18,10 @@ use crate::raw::{Asker, RawSemaphore, Stamp, unrefused};
 
 /// A lock that refuses a request which cannot afford to wait for it.
 ///
-/// Async and blocking callers share one queue, first come, first served. A guard may be held across
-/// an `.await`, and may be dropped on another thread. A panic while it is held releases it: there
-/// is no poison.
+/// Async and blocking callers share one queue, first come, first served; only while the first of
+/// them wakes up, for 100 µs at most, may others take what is free. A guard may be held across an
+/// `.await`, and may be dropped on another thread. A panic while it is held releases it: there is
+/// no poison.
 ///
 /// ```
 /// use seawall_control::request::{Context, Rejected, Stage};
