@@ -123,8 +123,9 @@ impl<T: ?Sized> Mutex<T> {
         Guard::new(self, stamp)
     }
 
-    /// Locks it on behalf of a request that cannot turn back, however long that takes: the request is
-    /// charged for the wait, and never refused. For what gives back what a request has taken.
+    /// Locks it on behalf of a request that cannot turn back, however long that takes: the request
+    /// is charged for the wait, and never refused. For what gives back what a request has
+    /// taken.
     pub async fn lock_committed(&self, ctx: &Context) -> MutexGuard<'_, T> {
         self.lock_as(Asker::Committed(ctx)).await
     }

@@ -98,7 +98,8 @@ impl SlabLock {
     }
 
     /// Waits for the slab lock in order to give back what a request has taken, which is charged for
-    /// the wait, if it was one. It never refuses, which is what makes refusals clean (Protego §5.3).
+    /// the wait, if it was one. It never refuses, which is what makes refusals clean (Protego
+    /// §5.3).
     pub(super) fn lock_back(&self, payer: Option<&Context>) -> Guard<'_, Slabs> {
         match payer {
             Some(ctx) => Guard::lock_committed(&self.slabs, ctx),

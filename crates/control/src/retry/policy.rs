@@ -114,8 +114,8 @@ impl Policy {
         if let Some(why) = self.objection(now, failed) {
             return Verdict::Enough(why);
         }
-        // What no server has seen adds nothing to anybody's load; if it was sent before, what let it
-        // go on then has paid for the next server that gets it.
+        // What no server has seen adds nothing to anybody's load; if it was sent before, what let
+        // it go on then has paid for the next server that gets it.
         if matches!(failed.end, End::NoCredit | End::Unreachable) {
             self.counts.moves += 1;
             return Verdict::Again;
