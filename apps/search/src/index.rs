@@ -145,12 +145,15 @@ pub fn build<T: AsRef<str>>(
     fs::create_dir_all(folder)?;
     let unfinished = tempfile::Builder::new().prefix("unfinished-").tempdir_in(folder)?;
     write_index(unfinished.path(), documents, &sizes, progress)?;
-    Words::count(documents).write(&folder.join(words::FILE))?;
+    let beside = tempfile::Builder::new().prefix("unfinished-").tempdir_in(folder)?;
+    let words = beside.path().join(words::FILE);
+    Words::count(documents).write(&words)?;
     let finished = folder.join(FOLDER);
     if finished.exists() {
         fs::remove_dir_all(&finished)?;
     }
     fs::rename(unfinished.keep(), finished)?;
+    fs::rename(words, folder.join(words::FILE))?;
     Ok(())
 }
 

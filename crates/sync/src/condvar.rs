@@ -8,6 +8,7 @@ use seawall_control::predict::lock::Estimate;
 use seawall_control::request::{Context, Rejected, Stage};
 
 use crate::block_on::block_on;
+use crate::cleanup::Cleanup;
 use crate::contention::{Kind, Snapshot};
 use crate::mutex::MutexGuard;
 use crate::primitive::const_fn;
@@ -87,7 +88,10 @@ impl Condvar {
     ) -> Result<MutexGuard<'a, T>, Refused<'a, T>> {
         let (mutex, asker) = (MutexGuard::mutex(&guard), Asker::Request(ctx));
         asker.charge(&self.notified(asker, guard).await?);
-        Ok(mutex.lock_as(Asker::Committed(ctx)).await)
+        let pass_on = Cleanup::new(|| self.notify_one()); // if it is cancelled before it acts on it
+        let locked = mutex.lock_as(Asker::Committed(ctx)).await;
+        pass_on.keep();
+        Ok(locked)
     }
 
     /// Gives the mutex back, waits to be notified, and locks it again, however long that takes: for
@@ -95,7 +99,10 @@ impl Condvar {
     pub async fn wait_plain<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         let mutex = MutexGuard::mutex(&guard);
         unrefused(self.notified(Asker::Nobody, guard).await.map_err(Rejected::from));
-        mutex.lock_plain().await
+        let pass_on = Cleanup::new(|| self.notify_one());
+        let locked = mutex.lock_plain().await;
+        pass_on.keep();
+        locked
     }
 
     /// [`wait`](Self::wait) for a thread that may sleep.
@@ -247,6 +254,23 @@ mod tests {
         drop(Polled::waiting(condvar.wait_plain(mutex.try_lock().unwrap())));
         condvar.notify_one();
         assert!(mutex.try_lock().is_some());
+    }
+
+    #[test]
+    fn who_gives_up_before_it_has_the_mutex_again_passes_its_notification_on() {
+        let (mutex, condvar) = (Mutex::new(()), Condvar::new());
+        let ctx = request(1_000);
+        let mut a = Polled::waiting(condvar.wait(&ctx, mutex.try_lock().unwrap()));
+        let mut b = Polled::waiting(condvar.wait_plain(mutex.try_lock().unwrap()));
+        let mut c = Polled::waiting(condvar.wait_plain(mutex.try_lock().unwrap()));
+        let holder = mutex.try_lock().unwrap();
+        condvar.notify_one();
+        assert!(a.poll().is_none()); // notified, and waits for the mutex
+        drop(a);
+        assert!(b.poll().is_none()); // it as well
+        drop(b);
+        drop(holder);
+        assert!(c.poll().is_some());
     }
 
     #[test]

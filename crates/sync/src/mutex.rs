@@ -18,9 +18,10 @@ use crate::raw::{Asker, RawSemaphore, Stamp, unrefused};
 
 /// A lock that refuses a request which cannot afford to wait for it.
 ///
-/// Async and blocking callers share one queue, first come, first served. A guard may be held across
-/// an `.await`, and may be dropped on another thread. A panic while it is held releases it: there
-/// is no poison.
+/// Async and blocking callers share one queue, first come, first served; only while the first of
+/// them wakes up, for 100 µs at most, may others take what is free. A guard may be held across an
+/// `.await`, and may be dropped on another thread. A panic while it is held releases it: there is
+/// no poison.
 ///
 /// ```
 /// use seawall_control::request::{Context, Rejected, Stage};
@@ -122,6 +123,18 @@ impl<T: ?Sized> Mutex<T> {
         Guard::new(self, stamp)
     }
 
+    /// Locks it on behalf of a request that cannot turn back, however long that takes: the request
+    /// is charged for the wait, and never refused. For what gives back what a request has
+    /// taken.
+    pub async fn lock_committed(&self, ctx: &Context) -> MutexGuard<'_, T> {
+        self.lock_as(Asker::Committed(ctx)).await
+    }
+
+    /// [`lock_committed`](Self::lock_committed) for a thread that may sleep.
+    pub fn blocking_lock_committed(&self, ctx: &Context) -> MutexGuard<'_, T> {
+        self.blocking_lock_as(Asker::Committed(ctx))
+    }
+
     /// Locks it for `asker`, who cannot turn back and may sleep.
     #[inline]
     pub(crate) fn blocking_lock_as(&self, asker: Asker<'_>) -> MutexGuard<'_, T> {
@@ -203,9 +216,9 @@ impl<T: ?Sized> Mutex<T> {
 
     fn lock_or_refuse(&self, ctx: &Context) -> Result<MutexGuard<'_, T>, Rejected> {
         self.try_lock().ok_or_else(|| {
-            // With such locks nobody waits, so that who comes would wait for one turn.
-            let seen = self.snapshot();
-            Rejected::new(seen.stage, seen.hold, ctx.remaining(clock::now()))
+            let now = clock::now();
+            let (stage, turn) = self.raw.refuse();
+            Rejected::new(stage, turn, ctx.remaining(now))
         })
     }
 
@@ -375,6 +388,29 @@ mod tests {
         let _second = Polled::waiting(mutex.lock(&ctx));
         let seen = mutex.snapshot();
         assert_eq!((seen.waiters, seen.oldest, seen.refusals), (2, us(150), 1));
+    }
+
+    #[test]
+    fn who_only_tries_is_counted_where_it_is_refused() {
+        let mutex = mutex(Estimate::Larger);
+        teach(&mutex, us(10));
+        let holder = mutex.try_lock().unwrap();
+        let refused = mutex.blocking_lock_by(LockKind::Try, &request(100)).unwrap_err();
+        assert_eq!(refused, Rejected::new(STAGE, us(10), us(100)));
+        assert_eq!(mutex.snapshot().refusals, 1);
+        drop(holder);
+        assert!(mutex.blocking_lock_by(LockKind::Try, &request(0)).is_ok());
+    }
+
+    #[test]
+    fn who_cannot_turn_back_is_charged_and_not_refused() {
+        let (mutex, ctx) = (mutex(Estimate::Larger), request(10));
+        let holder = mutex.try_lock().unwrap();
+        let mut waiting = Polled::waiting(mutex.lock_committed(&ctx));
+        advance(us(300));
+        drop(holder);
+        assert!(waiting.poll().is_some());
+        assert_eq!(ctx.charged(), us(300));
     }
 
     #[test]

@@ -20,7 +20,8 @@ const ALL: u32 = PERMITS_MAX;
 
 /// A lock for many readers or one writer that refuses a request which cannot afford to wait for it.
 ///
-/// Readers and writers share one queue, first come, first served: neither starves the other.
+/// Readers and writers share one queue, first come, first served: neither starves the other. Only
+/// while a writer wakes up, for 100 µs at most, may others take what is free.
 /// Neighbouring readers have their turn together, which is how waits are predicted: those ahead
 /// count once for each writer and once for each run of readers. A thread that reads must not ask to
 /// read again, because a writer may have queued up in between.

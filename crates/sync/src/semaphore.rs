@@ -15,7 +15,8 @@ use crate::raw::{Asker, PERMITS_MAX, RawSemaphore, Stamp, unrefused};
 /// Permits for requests, of which one that cannot afford to wait is refused.
 ///
 /// First come, first served, whatever the number of permits: who asks for many is not passed over
-/// by those who ask for few.
+/// by those who ask for few, but for 100 µs at most while it wakes up, if it asks for all there
+/// are.
 ///
 /// ```
 /// use seawall_control::request::{Context, Rejected, Stage};

@@ -43,7 +43,8 @@ pub fn execute(
         }
         Command::Gat { exptime, keys, with_cas } => {
             // Once it has changed one item, the others are waited for.
-            let (committed, mut asker) = (Context::new(Claims::default(), ctx.arrived()), ctx);
+            let claims = Claims { droppable: false, ..Claims::default() };
+            let (committed, mut asker) = (Context::new(claims, ctx.arrived()), ctx);
             let reply = look_up(keys, *with_cas, out, |key| {
                 let found = store.gat(asker, now, key, *exptime)?;
                 if found.is_some() {

@@ -22,7 +22,7 @@
 //! [`Reservation`](super::reserve::Reservation), which gives it back when dropped. So an operation
 //! may end between any two steps, and leaves nothing behind; all that it can have cost is an item
 //! that was evicted to make room for it. Giving back must not fail, and so has its own entry,
-//! [`SlabLock::lock_plain`].
+//! [`SlabLock::lock_back`].
 
 use core::cell::Cell;
 use core::ops::{Deref, DerefMut};
@@ -97,8 +97,23 @@ impl SlabLock {
         Guard::lock(&self.slabs, self.kind, ctx)
     }
 
-    /// Waits for the slab lock in order to give back what a request has taken, or on behalf of no
-    /// request. It never refuses, which is what makes refusals clean (Protego §5.3).
+    /// Waits for the slab lock in order to give back what a request has taken, which is charged for
+    /// the wait, if it was one. It never refuses, which is what makes refusals clean (Protego
+    /// §5.3).
+    pub(super) fn lock_back(&self, payer: Option<&Context>) -> Guard<'_, Slabs> {
+        match payer {
+            Some(ctx) => Guard::lock_committed(&self.slabs, ctx),
+            None => self.lock_plain(),
+        }
+    }
+
+    /// How many wait for it now.
+    #[cfg(test)]
+    pub(super) fn waiters(&self) -> u32 {
+        self.slabs.snapshot().waiters
+    }
+
+    /// Waits for the slab lock on behalf of no request.
     pub(super) fn lock_plain(&self) -> Guard<'_, Slabs> {
         Guard::lock_plain(&self.slabs)
     }
@@ -116,6 +131,11 @@ impl<'a, T> Guard<'a, T> {
         let only = OnlyLock::claim();
         let inner = mutex.blocking_lock_by(kind, ctx)?;
         Ok(Self { inner, _only: only })
+    }
+
+    fn lock_committed(mutex: &'a Mutex<T>, ctx: &Context) -> Self {
+        let only = OnlyLock::claim();
+        Self { inner: mutex.blocking_lock_committed(ctx), _only: only }
     }
 
     fn lock_plain(mutex: &'a Mutex<T>) -> Self {

@@ -203,7 +203,8 @@ impl Store {
     /// As for [`get`](Self::get).
     pub fn delete(&self, ctx: &Context, now: UnixTime, key: &[u8]) -> Result<bool, Rejected> {
         let spot = self.spot(key);
-        let deleted = self.unlink_key(self.items.lock(ctx, spot.bucket)?, now, spot, key);
+        let bucket = self.items.lock(ctx, spot.bucket)?;
+        let deleted = self.unlink_key(Some(ctx), bucket, now, spot, key);
         self.counters.either(spot.bucket, deleted, Counter::DeleteHits, Counter::DeleteMisses);
         Ok(deleted)
     }
@@ -225,7 +226,7 @@ impl Store {
         let horizon = self.horizon(now);
         let mut dead = None;
         let mut bucket = self.items.lock(ctx, spot.bucket)?;
-        let found = self.find_live(&mut bucket, spot, key, &horizon, &mut dead);
+        let found = self.find_live(Some(ctx), &mut bucket, spot, key, &horizon, &mut dead);
         Ok(found.map(|index| {
             let item = bucket.item_mut(index);
             item.referenced = true;
@@ -234,13 +235,20 @@ impl Store {
     }
 
     /// Unlinks `key` from its locked bucket, and says whether it was alive.
-    fn unlink_key(&self, bucket: Guard<'_, Bucket>, now: UnixTime, spot: Spot, key: &[u8]) -> bool {
+    fn unlink_key(
+        &self,
+        payer: Option<&Context>,
+        bucket: Guard<'_, Bucket>,
+        now: UnixTime,
+        spot: Spot,
+        key: &[u8],
+    ) -> bool {
         let horizon = self.horizon(now);
         let mut unlinked = None;
         let mut bucket = bucket; // to be dropped before what was unlinked
-        let found = self.find_live(&mut bucket, spot, key, &horizon, &mut unlinked);
+        let found = self.find_live(payer, &mut bucket, spot, key, &horizon, &mut unlinked);
         if let Some(index) = found {
-            unlinked = Some(self.unlink(&mut bucket, spot.bucket, index));
+            unlinked = Some(self.unlink(payer, &mut bucket, spot.bucket, index));
         }
         // First unlock, then give back.
         drop(bucket);
@@ -252,6 +260,7 @@ impl Store {
     /// caller must drop after the lock.
     fn find_live<'s>(
         &'s self,
+        payer: Option<&'s Context>,
         bucket: &mut Bucket,
         spot: Spot,
         key: &[u8],
@@ -261,14 +270,20 @@ impl Store {
         let index = bucket.find(spot.tag, key)?;
         let Some(cause) = horizon.death(bucket.item_mut(index)) else { return Some(index) };
         self.counters.count(spot.bucket, cause);
-        *dead = Some(self.unlink(bucket, spot.bucket, index));
+        *dead = Some(self.unlink(payer, bucket, spot.bucket, index));
         None
     }
 
-    fn unlink(&self, bucket: &mut Bucket, number: u32, index: usize) -> Reservation<'_> {
+    fn unlink<'s>(
+        &'s self,
+        payer: Option<&'s Context>,
+        bucket: &mut Bucket,
+        number: u32,
+        index: usize,
+    ) -> Reservation<'s> {
         let item = bucket.remove(index);
         self.counters.unlinked(number, item.size());
-        Reservation::new(&self.slabs, item.into_chunk())
+        Reservation::new(&self.slabs, item.into_chunk(), payer)
     }
 
     fn count_touch(&self, spot: Spot, found: bool) {

@@ -252,13 +252,18 @@ fn a_lookup_that_is_refused_halfway_says_nothing() {
 
 #[test]
 fn a_touch_of_several_keys_is_refused_before_it_has_touched_one() {
-    let store = store(LockKind::Larger);
+    for kind in refusing() {
+        touch_two(&store(kind));
+    }
+}
+
+fn touch_two(store: &Store) {
     for key in [&b"a"[..], b"b"] {
         store.set(&patient(), NOW, &entry(key, b"1")).unwrap();
     }
     let (first, second) = (store.spot(b"a").bucket, store.spot(b"b").bucket);
     let gat = "gat 100 a b\r\n";
-    let refused = while_held(|| store.items.lock_plain(first), || ask_for_two(&store, gat));
+    let refused = while_held(|| store.items.lock_plain(first), || ask_for_two(store, gat));
     refused_at(refused.0, ITEM_LOCK);
     assert_eq!((refused.1, store.stats().cmd_touch), ("before ".into(), 0));
 
@@ -266,7 +271,7 @@ fn a_touch_of_several_keys_is_refused_before_it_has_touched_one() {
         let touched = while_held(
             || store.items.lock_plain(second),
             || {
-                let touched = scope.spawn(|| ask_for_two(&store, gat));
+                let touched = scope.spawn(|| ask_for_two(store, gat));
                 until(|| store.counters.snapshot().touch_hits == 1);
                 touched
             },
@@ -275,4 +280,24 @@ fn a_touch_of_several_keys_is_refused_before_it_has_touched_one() {
         assert_eq!(result, Ok(protocol::Connection::Keep));
         assert_eq!(output, "before VALUE a 0 1\r\n1\r\nVALUE b 0 1\r\n1\r\nEND\r\n");
     });
+}
+
+#[test]
+fn a_request_is_charged_for_the_wait_to_give_back() {
+    let store = store(LockKind::Larger);
+    store.set(&patient(), NOW, &entry(b"k", b"1")).unwrap();
+    let ctx = patient();
+    thread::scope(|scope| {
+        let deleting = while_held(
+            || store.slabs.lock_plain(),
+            || {
+                let deleting = scope.spawn(|| store.delete(&ctx, NOW, b"k").unwrap());
+                until(|| store.slabs.waiters() == 1);
+                thread::sleep(Duration::from_millis(2));
+                deleting
+            },
+        );
+        assert!(deleting.join().unwrap());
+    });
+    assert!(ctx.charged() >= Duration::from_millis(1), "{:?}", ctx.charged());
 }

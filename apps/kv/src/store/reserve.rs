@@ -26,11 +26,13 @@ const VICTIMS_MAX: u32 = 64;
 pub(super) struct Reservation<'a> {
     slabs: &'a SlabLock,
     chunk: Option<Chunk>,
+    /// Who waits for the lock to give it back.
+    payer: Option<&'a Context>,
 }
 
 impl<'a> Reservation<'a> {
-    pub(super) fn new(slabs: &'a SlabLock, chunk: Chunk) -> Self {
-        Self { slabs, chunk: Some(chunk) }
+    pub(super) fn new(slabs: &'a SlabLock, chunk: Chunk, payer: Option<&'a Context>) -> Self {
+        Self { slabs, chunk: Some(chunk), payer }
     }
 
     /// Hands the chunk over to an item.
@@ -55,7 +57,7 @@ impl DerefMut for Reservation<'_> {
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         if let Some(chunk) = self.chunk.take() {
-            self.slabs.lock_plain().release([chunk]);
+            self.slabs.lock_back(self.payer).release([chunk]);
         }
     }
 }
@@ -67,20 +69,22 @@ impl Store {
     /// items are considered in the order in which they were stored; one that was used since it was
     /// last considered is spared and queues up anew. That is close to LRU, and leaves reads
     /// without any lock but that of their own bucket.
-    pub(super) fn reserve(
-        &self,
-        ctx: &Context,
+    pub(super) fn reserve<'s>(
+        &'s self,
+        ctx: &'s Context,
         now: UnixTime,
         bucket: u32,
         bytes: usize,
-    ) -> Result<Reservation<'_>, StoreError> {
+    ) -> Result<Reservation<'s>, StoreError> {
         let Some(class) = self.classes.fitting(bytes) else {
             return Err(StoreError::TooLarge { bytes, bytes_max: self.classes.largest() });
         };
         for considered in 0..VICTIMS_MAX {
             let allocation = self.slabs.lock(ctx)?.allocate(class, bucket);
             let victim = match allocation {
-                Allocation::Granted(chunk) => return Ok(Reservation::new(&self.slabs, chunk)),
+                Allocation::Granted(chunk) => {
+                    return Ok(Reservation::new(&self.slabs, chunk, Some(ctx)));
+                }
                 Allocation::Full(victim) => victim,
                 Allocation::Exhausted => return Err(StoreError::OutOfMemory),
             };
@@ -88,7 +92,7 @@ impl Store {
             if let Some(evicted) = self.evict(ctx, now, victim, may_spare)? {
                 // To be refused now would cost the evicted item for nothing, and no less waiting:
                 // giving its chunk back takes the same lock.
-                self.slabs.lock_plain().reassign(&evicted, bucket);
+                self.slabs.lock_back(Some(ctx)).reassign(&evicted, bucket);
                 return Ok(evicted);
             }
         }
@@ -96,13 +100,13 @@ impl Store {
     }
 
     /// Unlinks the victim's item. `None` if it is gone, not linked yet, or spared.
-    fn evict(
-        &self,
-        ctx: &Context,
+    fn evict<'s>(
+        &'s self,
+        ctx: &'s Context,
         now: UnixTime,
         victim: Victim,
         may_spare: bool,
-    ) -> Result<Option<Reservation<'_>>, Rejected> {
+    ) -> Result<Option<Reservation<'s>>, Rejected> {
         let horizon = self.horizon(now);
         let mut bucket = self.items.lock(ctx, victim.bucket)?;
         let Some(index) = bucket.find_chunk(victim.chunk) else { return Ok(None) };
@@ -113,6 +117,6 @@ impl Store {
             return Ok(None);
         }
         self.counters.count(victim.bucket, death.unwrap_or(Counter::Evicted));
-        Ok(Some(self.unlink(&mut bucket, victim.bucket, index)))
+        Ok(Some(self.unlink(Some(ctx), &mut bucket, victim.bucket, index)))
     }
 }

@@ -206,14 +206,14 @@ impl Store {
     /// client believes the old value overwritten.
     pub(crate) fn discard(&self, now: UnixTime, key: &[u8]) {
         let spot = self.spot(key);
-        self.unlink_key(self.items.lock_plain(spot.bucket), now, spot, key);
+        self.unlink_key(None, self.items.lock_plain(spot.bucket), now, spot, key);
     }
 
     /// Repeats `attempt`, which changes an item under its lock, with ever larger spare chunks
     /// until one suffices. An attempt that needs more room says how many bytes.
     pub(super) fn with_room<'s, T>(
         &'s self,
-        ctx: &Context,
+        ctx: &'s Context,
         now: UnixTime,
         bucket: u32,
         mut attempt: impl FnMut(&mut Option<Reservation<'s>>) -> Result<Result<T, usize>, Rejected>,
@@ -283,7 +283,8 @@ impl Store {
         // Like `chunk`, this is dropped, and so given back, after the bucket is unlocked.
         let mut unlinked = None;
         let mut bucket = self.items.lock(ctx, spot.bucket)?;
-        let found = self.find_live(&mut bucket, spot, entry.key, &horizon, &mut unlinked);
+        let found =
+            self.find_live(Some(ctx), &mut bucket, spot, entry.key, &horizon, &mut unlinked);
         let outcome = condition.outcome(found.map(|index| bucket.item_mut(index).cas));
         self.count_store(spot, condition, outcome);
         if outcome != StoreOutcome::Stored {
@@ -294,7 +295,7 @@ impl Store {
             return Ok(outcome);
         }
         if let Some(index) = found {
-            unlinked = Some(self.unlink(&mut bucket, spot.bucket, index));
+            unlinked = Some(self.unlink(Some(ctx), &mut bucket, spot.bucket, index));
         }
         let expiry = Expiry::new(entry.exptime, now);
         let header = Header { cas: self.next_cas(), expiry, flags: entry.flags };

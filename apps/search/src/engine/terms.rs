@@ -23,6 +23,8 @@ pub(super) struct Terms {
     documents: u32,
     // Held for a look-up only, which takes less than a refusal would.
     known: parking_lot::Mutex<LruCache<Arc<str>, Arc<Term>>>,
+    /// How many of them are kept.
+    count: NonZeroUsize,
     estimate: Estimate,
 }
 
@@ -52,8 +54,9 @@ impl Terms {
     /// waits so.
     pub(super) fn new(field: Field, documents: u32, count: usize, estimate: Estimate) -> Self {
         let count = NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN);
-        let known = parking_lot::Mutex::new(LruCache::new(count));
-        Self { field, documents, known, estimate }
+        // Without a bound of its own, for which it would take room at once.
+        let known = parking_lot::Mutex::new(LruCache::unbounded());
+        Self { field, documents, known, count, estimate }
     }
 
     /// The entry of a word, which may have no statistics yet: locking them is not done here.
@@ -68,6 +71,9 @@ impl Terms {
         let statistics = Mutex::new(None).at(TERM, "term").predicted_by(self.estimate);
         let term = Arc::new(Term { word: word.into(), statistics });
         known.put(term.word.clone(), term.clone());
+        if known.len() > self.count.get() {
+            known.pop_lru();
+        }
         term
     }
 

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use seawall_rpc::ClientConfig;
 
 use super::plan::{Plan, Rate, Subject, case};
 use super::point::{Contended, Point};
@@ -28,25 +27,38 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The processors of a server that has `count` of them.
+    /// The processors of a server that has `count` of them, and what a reader of the numbers should
+    /// know of it. Those of the load's own core are taken last.
     ///
     /// # Errors
     ///
     /// If there are not as many.
-    pub(super) fn new(cores: Cores, count: usize, available: &[usize]) -> Result<Self> {
+    pub(super) fn new(
+        cores: Cores,
+        count: usize,
+        available: &[usize],
+        siblings: fn(usize) -> Vec<usize>,
+    ) -> Result<(Self, Option<&'static str>)> {
         let Cores { server, load, .. } = cores;
         if count == 1 {
-            return Ok(Self { servers: vec![server], load });
+            return Ok((Self { servers: vec![server], load }, cores.note()));
         }
+        let same_core = siblings(load);
         let others = available.iter().copied().filter(|&core| core != load);
-        let servers: Vec<usize> = others.take(count).collect();
+        let (beside, apart): (Vec<usize>, Vec<usize>) =
+            others.partition(|core| same_core.contains(core));
+        let note = (count > apart.len()).then_some(
+            "The load and a part of the server are hardware threads of one core, so each slows the \
+             other down.",
+        );
+        let servers: Vec<usize> = apart.into_iter().chain(beside).take(count).collect();
         if servers.len() < count {
             bail!(
                 "cores is {count}, and beside that of the load this machine has {}",
                 servers.len()
             );
         }
-        Ok(Self { servers, load })
+        Ok((Self { servers, load }, note))
     }
 
     fn start(&self, subject: &Subject) -> Result<Server> {
@@ -116,7 +128,7 @@ impl Run<'_> {
             ..base.clone()
         };
         if let Workload::Kv(mix) = &offer.workload {
-            probe::fill(server.address, &ClientConfig::default(), mix, |_| {})?;
+            probe::fill(server.address, &offer.client, mix, |_| {})?;
         }
         let mut clock = Clock::new(&server, offer.warm_up);
         let run = engine::run(&offer, |passed| clock.passed(passed))?;
@@ -186,10 +198,14 @@ mod tests {
     #[test]
     fn a_server_of_several_cores_leaves_one_to_the_load() {
         let cores = Cores { server: 0, load: 2, apart: Apart::Cores };
-        let servers =
-            |count, available: &[usize]| Place::new(cores, count, available).map(|p| p.servers);
-        assert_eq!(servers(1, &[0, 1, 2]).unwrap(), [0]);
-        assert_eq!(servers(3, &[0, 1, 2, 3, 4]).unwrap(), [0, 1, 3]);
+        let pairs = |processor| vec![processor / 2 * 2, processor / 2 * 2 + 1];
+        let servers = |count, available: &[usize]| {
+            let (place, note) = Place::new(cores, count, available, pairs)?;
+            anyhow::Ok((place.servers, note.is_some()))
+        };
+        assert_eq!(servers(1, &[0, 1, 2]).unwrap(), (vec![0], false));
+        assert_eq!(servers(3, &[0, 1, 2, 3, 4]).unwrap(), (vec![0, 1, 4], false));
+        assert_eq!(servers(3, &[0, 1, 2, 3]).unwrap(), (vec![0, 1, 3], true), "its sibling last");
         let error = servers(3, &[0, 1, 2]).unwrap_err().to_string();
         assert_eq!(error, "cores is 3, and beside that of the load this machine has 2");
     }

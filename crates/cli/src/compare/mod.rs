@@ -78,7 +78,7 @@ pub(crate) struct Options {
     save: Option<PathBuf>,
 
     /// Show the points that were saved in this folder instead of running anything
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["save", "rounds"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["save", "rounds", "set"])]
     from: Option<PathBuf>,
 }
 
@@ -117,8 +117,9 @@ fn compare(plan: &Plan) -> Result<Results> {
     }
     let available = pin::available();
     let cores = Cores::keep()?;
-    let points = measure::all(plan, &Place::new(cores, plan.cores, &available)?)?;
-    let notes = cores.note().map(str::to_owned).into_iter().collect();
+    let (place, note) = Place::new(cores, plan.cores, &available, pin::siblings)?;
+    let points = measure::all(plan, &place)?;
+    let notes = note.map(str::to_owned).into_iter().collect();
     Ok(Results { title: plan.title.clone(), host: host::describe(), notes, points })
 }
 

@@ -23,8 +23,8 @@ pub struct Released {
     /// Step of the pool, up or down, for each client, from 0 to 1. Default 0.0005; at least one
     /// credit.
     pub increment: f64,
-    /// Time from one decision to the next. Default 200us, for 100,000 requests per second and more:
-    /// where it sees none or one, chance decides, and the pool starves.
+    /// Time from one decision to the next. Default 200us, for 100,000 requests per second and
+    /// more: where it sees none or one, chance decides, and the pool starves.
     #[serde(with = "duration")]
     pub interval: Duration,
     /// The part of it that does not count: what was decided takes effect. Default 100us.

@@ -1,4 +1,4 @@
-//! How long a request may wait in the run queue.
+//! How long a request may wait at all stages together.
 
 use core::time::Duration;
 
@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 use crate::config::duration;
 use crate::controller::Algorithm;
 
-/// Never less budget than this part of what is left: a server of whose requests a few take longer
-/// than that would otherwise refuse them all, and never learn that most do not.
+/// Never less budget than this part of what is left. Deviation: a server of whose requests a few
+/// take longer than that would otherwise refuse them all, and never learn that most do not.
 const FLOOR: u32 = 10;
 
-/// How long an admitted request may wait in the run queue before it is refused.
+/// How long an admitted request may wait, in the run queue, for locks and at all other stages
+/// together, before it is refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Budget {

@@ -114,8 +114,9 @@ impl Policy {
         if let Some(why) = self.objection(now, failed) {
             return Verdict::Enough(why);
         }
-        // What no server has seen is no retry: it adds nothing to anybody's load.
-        if failed.sent == 0 {
+        // What no server has seen adds nothing to anybody's load; if it was sent before, what let
+        // it go on then has paid for the next server that gets it.
+        if matches!(failed.end, End::NoCredit | End::Unreachable) {
             self.counts.moves += 1;
             return Verdict::Again;
         }
@@ -209,10 +210,20 @@ mod tests {
         assert!((0..100).all(|_| policy.on_failure(NOW, &unsent) == Verdict::Again));
         let no_credit = Failed { end: End::NoCredit, ..unsent };
         assert_eq!(policy.on_failure(NOW, &no_credit), Verdict::Enough(Why::Attempts));
-        // But once it was sent, another attempt is a retry, wherever it waited meanwhile.
-        let after_a_refusal = Failed { sent: 1, ..unsent };
-        assert_eq!(policy.on_failure(NOW, &after_a_refusal), Verdict::Enough(Why::Attempts));
         assert_eq!(policy.counts().moves, 100);
+    }
+
+    #[test]
+    fn a_retry_is_paid_for_once_however_many_replicas_do_not_take_it() {
+        let mut policy = policy(2, 0.0, 1);
+        assert_eq!(policy.on_failure(NOW, &failed(End::Refused)), Verdict::Again);
+        for end in [End::NoCredit, End::Unreachable] {
+            assert_eq!(policy.on_failure(NOW, &failed(end)), Verdict::Again);
+        }
+        let counts = policy.counts();
+        assert_eq!((counts.retries, counts.moves, policy.left()), (1, 2, 0));
+        let sent_twice = Failed { sent: 2, ..failed(End::NoCredit) };
+        assert_eq!(policy.on_failure(NOW, &sent_twice), Verdict::Enough(Why::Attempts));
     }
 
     proptest! {

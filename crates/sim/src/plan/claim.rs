@@ -144,11 +144,6 @@ impl Claim {
     /// The pairs of cases that are compared; without anything to compare with, only the first of
     /// each is there.
     pub(super) fn pairs(&self, cases: &[&Params]) -> Vec<(usize, Option<usize>)> {
-        let meets = |params: &Params, wanted: &BTreeMap<String, Choice>| {
-            wanted
-                .iter()
-                .all(|(name, choice)| params.0.get(name).is_some_and(|label| choice.allows(label)))
-        };
         let mut pairs = Vec::new();
         for (index, case) in cases.iter().enumerate().filter(|(_, case)| meets(case, &self.at)) {
             if self.over.is_empty() {
@@ -167,10 +162,26 @@ impl Claim {
         pairs
     }
 
-    /// Whether the runs of a case may have a part in its number.
-    pub(super) fn concerns(&self, case: &Params) -> bool {
-        let compared = !self.over.is_empty() && meets(case, &self.over);
-        compared || !self.than.is_empty() || meets(case, &self.at)
+    /// The cases whose runs have a part in its number.
+    pub(super) fn concerned(&self, cases: &[&Params]) -> Vec<Params> {
+        if self.extreme.is_some() {
+            let sides = Self::cases(cases, &self.at).chain(Self::cases(cases, &self.over));
+            return sides.cloned().collect();
+        }
+        let pairs = self.pairs(cases).into_iter().flat_map(|(case, other)| [Some(case), other]);
+        let mut concerned: Vec<_> = pairs.flatten().map(|case| cases[case].clone()).collect();
+        if !self.than.is_empty() {
+            let there: Vec<_> = concerned.iter().map(|case| self.there(case)).collect();
+            concerned.extend(there);
+        }
+        concerned
+    }
+
+    /// The same case with the labels of `than`.
+    pub(super) fn there(&self, case: &Params) -> Params {
+        let mut there = case.clone();
+        there.0.extend(self.than.clone());
+        there
     }
 
     /// The cases that meet `wanted`.

@@ -57,6 +57,7 @@ impl Claim {
             Some(extreme) => self.extremes(runs, &cases, extreme).map(|number| (number, None)),
             None => self.best_of_pairs(runs, &cases),
         };
+        let concerned = self.concerned(&cases);
         let holds = taken.as_ref().is_some_and(|(number, _)| self.holds(*number));
         Judgement {
             claim: self,
@@ -64,7 +65,7 @@ impl Claim {
             error: taken.as_ref().and_then(|(number, _)| number.error),
             case: taken.and_then(|(_, case)| case),
             verdict: if holds { Verdict::Reproduced } else { Verdict::NotReproduced },
-            valid: runs.iter().all(|run| run.is_valid() || !self.concerns(run.params())),
+            valid: runs.iter().all(|run| run.is_valid() || !concerned.contains(run.params())),
         }
     }
 
@@ -104,14 +105,6 @@ impl Claim {
             None => Some(value),
         }
     }
-
-    /// The same case, with the labels that its number is compared with.
-    fn there(&self, case: &Params) -> Params {
-        let mut there = case.clone();
-        there.0.extend(self.than.clone());
-        there
-    }
-
     /// The number of the extremes on both sides.
     fn extremes(
         &self,

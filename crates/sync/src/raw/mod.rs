@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use seawall_control::Instant;
-use seawall_control::request::{Context, Rejected};
+use seawall_control::request::{Context, Rejected, Stage};
 
 use crate::block_on::block_on;
 use crate::clock;
@@ -263,6 +263,15 @@ impl RawSemaphore {
         };
         site.publish(acquisitions);
         site.snapshot(clock::now())
+    }
+
+    /// Notes that somebody was refused because it is taken; gives the stage, and how long a turn
+    /// takes, zero before one was measured: where nobody waits, that is what who came would wait.
+    #[cold]
+    pub(crate) fn refuse(&self) -> (Stage, Duration) {
+        let site = self.site();
+        site.lock().counts.refusals += 1;
+        (site.stage(), site.hold())
     }
 
     fn site(&self) -> &Arc<Site> {

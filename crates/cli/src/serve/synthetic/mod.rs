@@ -107,6 +107,12 @@ pub(super) fn router(config: &Config) -> Router {
             let service = work.clone();
             async move {
                 let path = payload.first().map(|&path| usize::from(path));
+                if path.is_some_and(|path| path >= PATHS.len()) {
+                    return Err(Status::error(
+                        Status::INVALID,
+                        "there are only two paths, 0 and 1",
+                    ));
+                }
                 service.serve(path.unwrap_or_else(|| service.draw()), &ctx).await
             }
         })
