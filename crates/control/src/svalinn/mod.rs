@@ -56,8 +56,10 @@ pub struct Config {
     #[serde(with = "duration::option")]
     pub monitor: Option<Duration>,
     /// Two utilities that differ by a smaller part than this count as equal, from 0 to 1. Default
-    /// 0, and 0.05 for the released variant.
-    pub deadband: Option<f64>,
+    /// 0.
+    pub deadband: f64,
+    /// The same for the released variant. Default 0.05.
+    pub released_deadband: f64,
 }
 
 impl Default for Config {
@@ -68,7 +70,8 @@ impl Default for Config {
             delta: 1,
             warm_up: None,
             monitor: None,
-            deadband: None,
+            deadband: 0.0,
+            released_deadband: 0.05,
         }
     }
 }
@@ -93,7 +96,9 @@ impl Config {
     /// Names the first field that is wrong, and what is allowed.
     pub fn validate(&self) -> Result<Arc<dyn Utility>, ConfigError> {
         ConfigError::check_range("svalinn.delta", self.delta, 1..=10_000)?;
-        ConfigError::check_range("svalinn.deadband", self.deadband.unwrap_or(0.0), 0.0..=1.0)?;
+        ConfigError::check_range("svalinn.deadband", self.deadband, 0.0..=1.0)?;
+        let released = self.released_deadband;
+        ConfigError::check_range("svalinn.released_deadband", released, 0.0..=1.0)?;
         self.utility.build()
     }
 }
@@ -144,8 +149,10 @@ mod tests {
     fn refuses_nonsense_by_name() {
         let field = |config: Config| config.validate().unwrap_err().field;
         assert_eq!(field(Config { delta: 0, ..Config::default() }), "svalinn.delta");
-        let deadband = Some(f64::NAN);
-        assert_eq!(field(Config { deadband, ..Config::default() }), "svalinn.deadband");
+        let nan = f64::NAN;
+        assert_eq!(field(Config { deadband: nan, ..Config::default() }), "svalinn.deadband");
+        let released = Config { released_deadband: 2.0, ..Config::default() };
+        assert_eq!(field(released), "svalinn.released_deadband");
         let utility = utility::Config::Drops(1.5);
         assert_eq!(field(Config { utility, ..Config::default() }), "svalinn.utility");
     }

@@ -29,7 +29,7 @@ impl Policy {
         Self {
             laboratory: Laboratory::new(config, utility, Counting::WhenAnswered),
             delta: config.delta,
-            deadband: config.deadband.unwrap_or(0.0),
+            deadband: config.deadband,
             origin: 0,
             more: None,
             welcome: Welcome::default(),

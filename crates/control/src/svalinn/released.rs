@@ -10,9 +10,6 @@ use crate::metrics::Metrics;
 use crate::time::Instant;
 use crate::utility::{Counting, Utility};
 
-/// The released deadband.
-const DEADBAND: f64 = 0.05;
-
 /// Compares two windows with the same pool, in which by chance more and fewer requests came.
 ///
 /// It does not try other pools, shrinks a pool that is not used up, and counts an answer only if it
@@ -32,7 +29,7 @@ impl Policy {
         Self {
             laboratory: Laboratory::new(config, utility, Counting::WhenArrived),
             delta: config.delta,
-            deadband: config.deadband.unwrap_or(DEADBAND),
+            deadband: config.released_deadband,
             first: None,
             welcome: Welcome::default(),
         }

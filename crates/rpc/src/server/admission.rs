@@ -319,6 +319,13 @@ impl Admission {
         self.for_each_session(|session| session.sweep(now));
     }
 
+    /// Tells the controller what was measured elsewhere.
+    pub(super) fn signal(&self, signal: Signal) {
+        let mut state = self.state.lock();
+        let now = state.advance(clock::now());
+        state.controller.on_signal(now, signal);
+    }
+
     /// Lets no session and no call in any more, and asks all clients to leave.
     pub(super) fn drain(&self) {
         self.state.lock().draining = true;

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_control::config::ConfigError;
+use seawall_control::controller::{Algorithm, Signal};
 use seawall_control::request::Stage;
 use seawall_control::wire;
 use thiserror::Error;
@@ -98,8 +99,23 @@ impl Server {
     ///
     /// Names what is wrong with the configuration, the certificates or the address.
     pub fn start(config: ServerConfig, router: Router) -> Result<Self, StartError> {
-        config.validate()?;
         let algorithm = config.admission.build()?;
+        Self::start_with(config, algorithm, router)
+    }
+
+    /// Starts a server under an algorithm of the program's own, in place of the one that the
+    /// configuration names: such as Svalinn with its own
+    /// [`Utility`](seawall_control::utility::Utility).
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_with(
+        config: ServerConfig,
+        algorithm: Arc<dyn Algorithm>,
+        router: Router,
+    ) -> Result<Self, StartError> {
+        config.validate()?;
         let acceptor = config.tls.as_ref().map(Acceptor::new).transpose()?;
         let queue = Arc::new(RunQueue::default());
         let shared = Arc::new(Shared {
@@ -130,6 +146,12 @@ impl Server {
     /// What happened so far.
     pub fn stats(&self) -> Stats {
         self.shared.counters.snapshot(&self.shared.admission)
+    }
+
+    /// Tells the controller what the program has measured, such as power or memory bandwidth, for
+    /// utilities that value them. The server measures queueing delays by itself.
+    pub fn signal(&self, signal: Signal) {
+        self.shared.admission.signal(signal);
     }
 
     /// A way into the same run queue for clients of another protocol, which know nothing of
