@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Deref;
+#[cfg(not(loom))]
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 use std::thread;
@@ -37,6 +38,7 @@ const ONE: u32 = 1;
 /// ```
 pub struct MemorySemaphore {
     raw: RawSemaphore,
+    #[cfg(not(loom))]
     pub(super) is_steered: AtomicBool,
 }
 
@@ -77,7 +79,11 @@ impl MemorySemaphore {
             assert!(capacity > 0, "a semaphore of capacity 0 lets nobody in");
             let mut raw = RawSemaphore::new(Kind::Memory, capacity);
             raw.settings_mut().stage = Stage::MEMORY;
-            Self { raw, is_steered: AtomicBool::new(false) }
+            Self {
+                raw,
+                #[cfg(not(loom))]
+                is_steered: AtomicBool::new(false),
+            }
         }
     }
 
