@@ -95,19 +95,20 @@ fn explain(event: &Event, error: &io::Error) -> Unavailable {
     Unavailable::new(format!("{} on CPU {}: {error}{hint}", event.pmu, event.cpu))
 }
 
+#[cfg(target_os = "linux")]
+impl Counter for perf_event::Counter {
+    fn count(&mut self) -> io::Result<Count> {
+        let read = self.read_count_and_time()?;
+        let (enabled, running) = (read.time_enabled, read.time_running);
+        Ok(Count { value: read.count, enabled, running })
+    }
+}
+
 /// Opens the counter of an event by `perf_event_open`.
 #[cfg(target_os = "linux")]
 pub(super) fn open(event: &Event) -> io::Result<Box<dyn Counter>> {
     use perf_event::Builder;
     use perf_event::events::Raw;
-
-    impl Counter for perf_event::Counter {
-        fn count(&mut self) -> io::Result<Count> {
-            let read = self.read_count_and_time()?;
-            let (enabled, running) = (read.time_enabled, read.time_running);
-            Ok(Count { value: read.count, enabled, running })
-        }
-    }
 
     let [config, config1, config2] = event.config;
     let mut builder = Builder::new(Raw::new(config).config1(config1).config2(config2));
