@@ -1,6 +1,7 @@
 use loom::future::block_on;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use loom::sync::mpsc::channel;
 use loom::thread;
 use seawall_sync::MemorySemaphore;
 
@@ -110,6 +111,20 @@ fn two_who_resize_leave_one_of_their_capacities() {
 }
 
 #[test]
+fn two_who_resize_do_not_let_in_what_both_allow_together() {
+    model(|| {
+        let memory = Arc::new(MemorySemaphore::new(2));
+        let other = memory.clone();
+        let resizing = thread::spawn(move || other.resize(1));
+        thread::yield_now();
+        memory.resize(2);
+        let permits = [(); 3].map(|()| memory.try_wait());
+        assert!(permits.iter().flatten().count() <= 2);
+        resizing.join().unwrap();
+    });
+}
+
+#[test]
 fn no_use_is_missed_by_who_watches() {
     model(|| {
         let memory = Arc::new(MemorySemaphore::new(1));
@@ -126,17 +141,15 @@ fn the_use_of_one_who_queued_up_is_not_missed_either() {
     model(|| {
         let memory = Arc::new(MemorySemaphore::new(1));
         let held = memory.try_wait().expect("it is new");
-        let [user, watcher] = [memory.clone(), memory.clone()];
+        let (seen, leave) = channel();
+        let other = memory.clone();
         let using = thread::spawn(move || {
-            let permit = block_on(user.wait_plain());
-            block_on(user.used()); // it is itself in
-            drop(permit);
+            let _permit = block_on(other.wait_plain());
+            leave.recv().unwrap();
         });
         drop(held);
-        let watching = thread::spawn(move || block_on(watcher.used()));
+        block_on(memory.used());
+        seen.send(()).unwrap();
         using.join().unwrap();
-        let held = memory.try_wait().expect("nobody else asks any more");
-        watching.join().unwrap();
-        drop(held);
     });
 }
