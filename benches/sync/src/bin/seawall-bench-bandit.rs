@@ -58,9 +58,9 @@ fn main() {
     println!("{table}");
     println!(
         "Decisions from the start, or from a change of what requests need, until the capacity that \
-         just uses memory up has the highest reward; of {SEEDS} seeds. Capacity is the mean of what \
-         was played from then to decision {DECISIONS_MAX}. Parameters are the defaults, noise is \
-         normal and relative."
+         just uses memory up has the highest reward; of {SEEDS} seeds. Capacity is the mean of \
+         what was played from then to decision {DECISIONS_MAX}. Parameters are the defaults, \
+         noise is normal and relative."
     );
 }
 

@@ -3,8 +3,8 @@
 //!
 //! | meter | counts | needs |
 //! |---|---|---|
-//! | [`Controllers`] | what memory controllers transfer, 64 bytes a time | Linux on bare metal, and `CAP_PERFMON` |
-//! | [`Resctrl`] | what leaves the last caches, as their bandwidth monitoring sees it | a mounted resctrl file system |
+//! | [`Controllers`] | what memory controllers transfer | Linux, bare metal, `CAP_PERFMON` |
+//! | [`Resctrl`] | what goes through the last caches | a mounted resctrl file system |
 //! | [`Declared`] | what the application says that it moves | the application |
 //!
 //! The first two see the whole machine, hence also what other processes do. Virtual machines
