@@ -32,6 +32,12 @@ pub trait Meter {
     /// How much was used since some moment, always the same; it may wrap around at 2^64. `None`
     /// when it cannot be read now.
     fn total(&mut self) -> Option<u64>;
+
+    /// The shortest time over which the growth of the total means something. Default zero: as
+    /// short as one likes.
+    fn resolution(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 impl<M: Meter + ?Sized> Meter for Box<M> {
@@ -41,6 +47,10 @@ impl<M: Meter + ?Sized> Meter for Box<M> {
 
     fn total(&mut self) -> Option<u64> {
         (**self).total()
+    }
+
+    fn resolution(&self) -> Duration {
+        (**self).resolution()
     }
 }
 

@@ -19,6 +19,7 @@
 //! ```
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use seawall_control::Instant;
 use seawall_control::steer::{Meter, Rate};
@@ -26,10 +27,13 @@ use seawall_control::steer::{Meter, Rate};
 use crate::kernel;
 pub use crate::kernel::Unavailable;
 
+/// Over which time the counters, which are updated about every millisecond, are right to some
+/// percent.
+const UPDATES: Duration = Duration::from_millis(20);
+
 /// Energy of all packages, in microjoules.
 ///
-/// The counters are updated about every millisecond. They wrap around after some kilojoules: read
-/// them at least once a minute.
+/// The counters wrap around after some kilojoules: read them at least once a minute.
 #[derive(Debug)]
 pub struct Energy {
     packages: Vec<Package>,
@@ -102,6 +106,10 @@ impl Meter for Energy {
             self.total = self.total.wrapping_add(package.used()?);
         }
         Some(self.total)
+    }
+
+    fn resolution(&self) -> Duration {
+        UPDATES
     }
 }
 

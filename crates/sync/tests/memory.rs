@@ -116,6 +116,28 @@ fn is_steered_by_one_at_a_time() {
 }
 
 #[test]
+fn a_meter_that_is_coarser_than_the_interval_makes_it_longer() {
+    struct Coarse;
+    impl Meter for Coarse {
+        fn name(&self) -> &str {
+            "coarse"
+        }
+
+        fn total(&mut self) -> Option<u64> {
+            Some(0)
+        }
+
+        fn resolution(&self) -> Duration {
+            Duration::from_secs(11)
+        }
+    }
+    let memory = Arc::new(MemorySemaphore::new(CORES));
+    let refused = Steering::start(memory.clone(), &Config::default(), Coarse).unwrap_err();
+    assert!(refused.to_string().contains("bandit.interval"), "{refused}");
+    drop(Steering::start(memory, &Config::default(), Machine::new()).unwrap());
+}
+
+#[test]
 fn a_meter_that_panics_leaves_the_capacity_as_it_was() {
     struct Panics;
     impl Meter for Panics {

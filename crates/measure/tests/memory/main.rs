@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use seawall_control::Instant;
 use seawall_control::steer::Meter;
@@ -124,6 +125,7 @@ fn controllers_of_zen_4_count_themselves() {
 fn a_total_is_lines_of_all_counters() {
     let (hardware, tree) = (Hardware::default(), Tree::new("ice-lake"));
     let mut meter = hardware.detect(&tree).meter.unwrap();
+    assert_eq!(meter.resolution(), Duration::ZERO);
     hardware.show(1_000, 500, 500);
     assert_eq!(meter.total(), Some(48 * 1_000 * 64));
     hardware.show(1_500, 900, 900);
@@ -134,6 +136,7 @@ fn a_total_is_lines_of_all_counters() {
 fn counters_that_take_turns_are_taken_to_see_what_is_usual() {
     let (hardware, tree) = (Hardware::default(), Tree::new("zen2"));
     let mut meter = hardware.detect(&tree).meter.unwrap();
+    assert_eq!(meter.resolution(), Duration::from_millis(20));
     hardware.show(1_000, 4_000, 2_000);
     assert_eq!(meter.total(), Some(16 * 2_000 * 64));
     hardware.show(1_000, 6_000, 2_000); // not their turn

@@ -25,8 +25,9 @@ use crate::clock;
 ///
 /// Capacities from 1 to what the semaphore had at the start are tried; when this is dropped it gets
 /// that back. While nobody uses the semaphore its thread sleeps, and the first use wakes it; else
-/// it wakes once in each interval. So requests neither read the meter nor look at a clock (§4 has
-/// the reading off the request path, and the decision on it).
+/// it wakes once in each interval, or in each time that the meter needs, if that is longer. So
+/// requests neither read the meter nor decide anything (§4 has the reading off their path, and the
+/// decision on it).
 ///
 /// A meter that fails, or shows nothing for [some intervals](seawall_control::steer::BLIND_MAX)
 /// although the semaphore is used, lets all in until it shows something.
@@ -120,7 +121,9 @@ impl Steering {
     {
         let seed = clock::now().as_nanos(); // any: two processes shall not explore in step
         let steered = Steered::new(semaphore)?;
-        let steer = Steer::new(config, steered.capacity, seed).map_err(SteerError::Config)?;
+        let interval = config.interval.max(meter.resolution());
+        let config = Config { interval, ..config.clone() };
+        let steer = Steer::new(&config, steered.capacity, seed).map_err(SteerError::Config)?;
         let shared = Arc::new(Shared::default());
         let pilot = Pilot { steered, steer, meter, shared: shared.clone() };
         let thread = thread::Builder::new().name("seawall-memory".into());
