@@ -16,7 +16,7 @@
 //! let detected = memory::detect();
 //! println!("{detected}");
 //! if let Some(mut meter) = detected.meter {
-//!     println!("{}: {:?} bytes so far", meter.name(), meter.total());
+//!     println!("{:?} bytes so far", meter.total());
 //! }
 //! ```
 
