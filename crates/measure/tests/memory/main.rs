@@ -1,4 +1,5 @@
-//! Meters of memory and power, on trees of files as kernels show them on real machines.
+//! Meters of memory and power, on trees of files as kernels lay them out: put together from what
+//! their drivers write, not recorded.
 
 mod tree;
 
