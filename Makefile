@@ -77,6 +77,7 @@ bench: ## Run all benchmarks; criterion's reports are in target/criterion.
 	@$(STEP) 'Benchmarks' cargo bench --workspace --locked --bench '*'
 	@$(STEP) 'RPC beside echo and tonic' cargo run --release --locked --quiet --package seawall-bench-rpc --bin seawall-bench-rpc
 	@$(STEP) 'Locks beside others' cargo run --release --locked --quiet --package seawall-bench-sync
+	@$(STEP) 'Search for a capacity' cargo run --release --locked --quiet --package seawall-bench-sync --bin seawall-bench-bandit
 
 .PHONY: fmt
 fmt: ## Format all code.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::contestants::{ForRequest, Permits, Reading};
+use crate::contestants::{ForRequest, Permits, Reading, Steered, Trying};
 use crate::run::{Hold, Turn, tasks, threads};
 
 /// One situation in which contestants are compared.
@@ -26,6 +26,7 @@ pub fn all() -> Vec<Case> {
         cases.push(readers_of_tasks(2, hold));
         cases.push(permits_of_tasks(2, hold));
     }
+    cases.push(tries_of_threads(2, Hold::Addition));
     cases
 }
 
@@ -38,6 +39,7 @@ pub fn alone() -> Vec<Case> {
         readers_of_threads(1, hold),
         readers_of_tasks(1, hold),
         permits_of_tasks(1, hold),
+        tries_of_threads(1, hold),
     ]
 }
 
@@ -73,6 +75,15 @@ fn permits_of_tasks(count: usize, hold: Hold) -> Case {
     Case::new(format!("semaphore, {count} tasks, {hold}"))
         .with("tokio", tasks::<Permits<tokio::sync::Semaphore>>(count, hold))
         .with(OURS, tasks::<Permits<seawall_sync::Semaphore>>(count, hold))
+}
+
+/// With room for all.
+fn tries_of_threads(count: usize, hold: Hold) -> Case {
+    Case::new(format!("semaphore try, {count} threads, {hold}"))
+        .with("tokio", threads::<Trying<tokio::sync::Semaphore>>(count, hold))
+        .with("seawall permits", threads::<Trying<seawall_sync::Semaphore>>(count, hold))
+        .with("seawall steered", threads::<Steered>(count, hold))
+        .with(OURS, threads::<Trying<seawall_sync::MemorySemaphore>>(count, hold))
 }
 
 impl Case {

@@ -10,7 +10,8 @@
 //!
 //! The command `seawall-bench-sync` prints how they compare, round by round; the criterion
 //! benchmark `primitives` keeps the absolute numbers of the uncontended cases, to compare with
-//! earlier runs.
+//! earlier runs. `seawall-bench-bandit` prints how long the bandit of a memory semaphore looks for
+//! the best capacity.
 //!
 //! # What it does not do
 //!

@@ -71,6 +71,7 @@ pub mod random;
 pub mod request;
 pub mod retry;
 pub mod seda;
+pub mod steer;
 pub mod svalinn;
 pub mod time;
 pub mod timer;

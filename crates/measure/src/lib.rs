@@ -13,10 +13,11 @@
 //!                                    offered request)           how it went over time
 //! ```
 //!
-//! Everything is a pure function of its arguments and a seed: the crate reads no clock, takes no
-//! entropy from the system and iterates over no randomly ordered map. Time is an
+//! Everything of that is a pure function of its arguments and a seed: the crate reads no clock,
+//! takes no entropy from the system and iterates over no randomly ordered map. Time is an
 //! [`Instant`](seawall_control::Instant) that the caller chooses, so that a simulation repeats
-//! itself bit by bit and a live run can be replayed with the same arrivals.
+//! itself bit by bit and a live run can be replayed with the same arrivals. Apart from it stand
+//! [`memory`] and [`power`], which read what the hardware of a live run counts.
 //!
 //! The load is *open loop*: the schedule says when each request is due, and a slow server does not
 //! slow the schedule down. Latency counts from the scheduled time, so that a request which had to
@@ -69,11 +70,14 @@
 
 pub mod arrivals;
 pub use seawall_control::config::duration;
+mod kernel;
 pub mod keys;
 pub mod latency;
+pub mod memory;
 pub mod names;
 pub mod outcome;
 pub mod paths;
+pub mod power;
 pub mod recorder;
 pub mod series;
 pub mod service;

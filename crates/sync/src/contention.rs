@@ -6,7 +6,8 @@
 //! println!("{}", seawall_sync::contention::report());
 //! ```
 //!
-//! A stage is listed from the first time that somebody waits there until it is dropped.
+//! A stage is listed from the first time that somebody waits there until it is dropped; a semaphore
+//! for memory also once somebody was turned away there, or its capacity was set.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -46,6 +47,8 @@ pub enum Kind {
     Pool,
     /// A [`Gate`](crate::Gate).
     Gate,
+    /// A [`MemorySemaphore`](crate::MemorySemaphore).
+    Memory,
 }
 
 /// What a stage is called.
@@ -150,6 +153,7 @@ impl fmt::Display for Kind {
             Self::Semaphore => "semaphore",
             Self::Pool => "pool",
             Self::Gate => "gate",
+            Self::Memory => "memory",
         })
     }
 }

@@ -22,6 +22,7 @@
 //! | [`Mutex`], [`RwLock`] | data that requests share |
 //! | [`Condvar`] | a condition that others bring about |
 //! | [`Semaphore`] | a number of permits |
+//! | [`MemorySemaphore`] | work that memory bandwidth limits; its capacity is steered |
 //! | [`Pool`] | connections, and what else is made once and used often |
 //! | [`Gate`] | anything else that takes long: blocking I/O, calls to other services |
 //! | [`Cleanup`] | what a refusal must undo |
@@ -57,8 +58,8 @@
 //!
 //! # What it does not do
 //!
-//! It starts no thread and no timer: who was let in waits until its turn, even if that takes longer
-//! than was predicted. To give up earlier, drop the future.
+//! It starts no timer, and no thread but that of a [`memory::Steering`]: who was let in waits until
+//! its turn, even if that takes longer than was predicted. To give up earlier, drop the future.
 
 #![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 
@@ -68,6 +69,7 @@ mod clock;
 mod condvar;
 pub mod contention;
 mod gate;
+pub mod memory;
 #[allow(unsafe_code, reason = "guards give access to what a lock protects")]
 pub mod mutex;
 mod pool;
@@ -85,6 +87,7 @@ mod testing;
 pub use cleanup::Cleanup;
 pub use condvar::{Condvar, Refused};
 pub use gate::Gate;
+pub use memory::MemorySemaphore;
 pub use mutex::{Mutex, MutexGuard, OwnedMutexGuard};
 pub use pool::{GetError, Pool, Pooled};
 pub use rwlock::{

@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "at most 2^28 - 1 permits")]
+    #[should_panic(expected = "at most 2^27 - 1 permits")]
     fn there_is_a_largest_number_of_permits() {
         Semaphore::new(Semaphore::MAX_PERMITS).add_permits(1);
     }

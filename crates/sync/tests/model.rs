@@ -11,7 +11,8 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use seawall_sync::{Mutex, MutexGuard, Semaphore, SemaphorePermit};
+use seawall_sync::memory::MemoryPermit;
+use seawall_sync::{MemorySemaphore, Mutex, MutexGuard, Semaphore, SemaphorePermit};
 
 /// One thing that somebody does. Numbers name one of those who are there, modulo how many there
 /// are.
@@ -81,7 +82,8 @@ impl<'a, T> Asker<'a, T> {
 /// A fair semaphore, with names for those who ask.
 #[derive(Debug, Default)]
 struct Model {
-    permits: u32,
+    /// Fewer than none, if more are held than there are to be.
+    permits: i32,
     queue: VecDeque<(u32, u32)>,
     granted: Vec<(u32, u32)>,
 }
@@ -95,16 +97,16 @@ impl Model {
     fn leave(&mut self, name: u32) {
         self.queue.retain(|(waiting, _)| *waiting != name);
         if let Some(at) = self.granted.iter().position(|(granted, _)| *granted == name) {
-            self.permits += self.granted.swap_remove(at).1;
+            self.permits += self.granted.swap_remove(at).1.cast_signed();
         }
         self.grant();
     }
 
     fn grant(&mut self) {
         while let Some((name, need)) = self.queue.front().copied()
-            && need <= self.permits
+            && need.cast_signed() <= self.permits
         {
-            self.permits -= need;
+            self.permits -= need.cast_signed();
             self.queue.pop_front();
             self.granted.push((name, need));
         }
@@ -119,7 +121,7 @@ proptest! {
     #[test]
     fn a_semaphore_is_fair(permits in NEED_MAX + 1..NEED_MAX + 4, steps in vec(step(), 0..80)) {
         let semaphore = Semaphore::new(permits);
-        let mut model = Model { permits, ..Model::default() };
+        let mut model = Model { permits: permits.cast_signed(), ..Model::default() };
         let mut askers: Vec<(u32, Asker<'_, SemaphorePermit<'_>>)> = Vec::new();
         for (name, step) in (0..).zip(steps) {
             match step {
@@ -142,7 +144,7 @@ proptest! {
                 }
                 Step::Add(more) => {
                     semaphore.add_permits(more);
-                    model.permits += more;
+                    model.permits += more.cast_signed();
                     model.grant();
                 }
                 Step::Try => {
@@ -151,8 +153,47 @@ proptest! {
                 }
                 Step::Poll(_) | Step::Leave(_) => {}
             }
-            prop_assert_eq!(semaphore.available_permits(), model.permits);
+            prop_assert_eq!(semaphore.available_permits().cast_signed(), model.permits);
             prop_assert_eq!(semaphore.snapshot().waiters as usize, model.queue.len());
+            for (name, asker) in &askers {
+                let told = asker.got.is_some() || asker.is_woken();
+                prop_assert_eq!(told, model.is_granted(*name), "{} was not told right", name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_capacity_that_changes_is_kept_to(steps in vec(step(), 0..80)) {
+        // Where one is all there are, somebody may be quicker than who was woken.
+        const LEAST: u32 = 2;
+        let memory = MemorySemaphore::new(LEAST);
+        let mut model = Model { permits: LEAST.cast_signed(), ..Model::default() };
+        let mut askers: Vec<(u32, Asker<'_, MemoryPermit<'_>>)> = Vec::new();
+        for (name, step) in (0..).zip(steps) {
+            match step {
+                Step::Ask(_) => {
+                    model.ask(name, 1);
+                    askers.push((name, Asker::new(memory.wait_plain())));
+                }
+                Step::Poll(which) if !askers.is_empty() => {
+                    let which = which % askers.len();
+                    askers[which].1.poll();
+                }
+                Step::Leave(which) if !askers.is_empty() => {
+                    let (name, asker) = askers.swap_remove(which % askers.len());
+                    model.leave(name);
+                    drop(asker);
+                }
+                Step::Add(more) => {
+                    model.permits += (LEAST + more).cast_signed() - memory.capacity().cast_signed();
+                    memory.resize(LEAST + more);
+                    model.grant();
+                }
+                Step::Try => prop_assert_eq!(memory.try_wait().is_some(), model.permits > 0),
+                Step::Poll(_) | Step::Leave(_) => {}
+            }
+            prop_assert_eq!(memory.available().cast_signed(), model.permits.max(0));
+            prop_assert_eq!(memory.snapshot().waiters as usize, model.queue.len());
             for (name, asker) in &askers {
                 let told = asker.got.is_some() || asker.is_woken();
                 prop_assert_eq!(told, model.is_granted(*name), "{} was not told right", name);

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use seawall_sync::{Condvar, Mutex, Pool, RwLock, Semaphore};
+use seawall_sync::{Condvar, MemorySemaphore, Mutex, Pool, RwLock, Semaphore};
 use support::{block_on, poll_and_give_up, request};
 
 const THREADS: u32 = 4;
@@ -113,6 +113,32 @@ fn no_more_are_let_in_than_there_are_permits() {
             .is_some()
     });
     assert_eq!((semaphore.available_permits(), semaphore.snapshot().waiters), (PERMITS, 0));
+}
+
+#[test]
+fn a_capacity_that_changes_is_kept_to() {
+    const MOST: u32 = 3;
+    let (memory, inside) = (MemorySemaphore::new(MOST), AtomicU32::new(0));
+    run(|round| {
+        if round.is_multiple_of(11) {
+            memory.resize(1 + round % MOST);
+        }
+        let permit = match round % 5 {
+            0 => Some(block_on(memory.wait_plain())),
+            1 => memory.try_wait(),
+            2 => poll_and_give_up(memory.wait_plain(), 2),
+            3 => memory.blocking_wait_if_uncongested(&request(Duration::from_nanos(100))).ok(),
+            _ => block_on(memory.wait_if_uncongested(&request(Duration::from_micros(50)))).ok(),
+        };
+        permit
+            .map(|_permit| {
+                assert!(inside.fetch_add(1, Relaxed) < MOST);
+                thread::yield_now();
+                inside.fetch_sub(1, Relaxed);
+            })
+            .is_some()
+    });
+    assert_eq!((memory.available(), memory.snapshot().waiters), (memory.capacity(), 0));
 }
 
 #[test]

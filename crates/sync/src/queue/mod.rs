@@ -14,6 +14,7 @@ mod lane;
 mod site;
 mod waiter;
 mod wakes;
+mod watcher;
 
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -25,6 +26,7 @@ use lane::{Lane, with};
 pub(crate) use site::{Settings, Site};
 pub(crate) use waiter::{Entry, Offer, Progress, Turn, Waiter};
 pub(crate) use wakes::Wakes;
+use watcher::Watcher;
 
 /// So many privileged waiters in a row have their turns while an ordinary one waits, whose turn it
 /// is then. How many privileged requests there are at once is bounded at entry; this bounds how
@@ -61,6 +63,8 @@ pub(crate) struct Queue {
     /// Since when the queue has not moved: the last turn began then, or somebody began to wait.
     turn_since: Instant,
     pub(crate) counts: Counts,
+    /// Who wants to know when there is something to do here again.
+    pub(crate) watcher: Watcher,
 }
 
 // SAFETY: the pointers are to waiters, which are `Send` and `Sync` and touched under the queue's

@@ -43,6 +43,8 @@ pub(crate) struct Site {
     acquisitions: AtomicU64,
     /// When the first of the queue was last told to come, in nanoseconds.
     window_opened: AtomicU64,
+    /// Requests that were turned away without a look at the queue.
+    turned_away: AtomicU64,
 }
 
 impl Site {
@@ -56,6 +58,7 @@ impl Site {
             hold: AtomicU64::new(0),
             acquisitions: AtomicU64::new(0),
             window_opened: AtomicU64::new(0),
+            turned_away: AtomicU64::new(0),
         });
         contention::register(&site);
         site
@@ -99,6 +102,11 @@ impl Site {
         Instant::from_nanos(self.window_opened.load(Relaxed))
     }
 
+    /// A request was turned away without a look at the queue.
+    pub(crate) fn on_turned_away(&self) {
+        self.turned_away.fetch_add(1, Relaxed);
+    }
+
     /// Publishes how often the lock was acquired.
     pub(crate) fn publish(&self, acquisitions: u64) {
         self.acquisitions.store(acquisitions, Relaxed);
@@ -133,7 +141,7 @@ impl Site {
             acquisitions: self.acquisitions.load(Relaxed),
             waits: counts.waits,
             given_up: counts.given_up,
-            refusals: counts.refusals,
+            refusals: counts.refusals + self.turned_away.load(Relaxed),
             waited: counts.waited,
             prediction_error: counts.relative_error(),
             ..Snapshot::new(self.kind, self.stage, self.name)

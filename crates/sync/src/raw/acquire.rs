@@ -35,8 +35,9 @@ impl<'a> Acquire<'a> {
         let (site, now) = (self.raw.site(), clock::now());
         let mut queue = site.lock();
         // It may have become free meanwhile.
-        if let Some(stamp) = self.raw.try_again(self.need) {
-            return Poll::Ready(Ok(Acquired { stamp, wait: None }));
+        if let Some(before) = self.raw.word.try_take(self.need, self.raw.word.load()) {
+            drop(queue);
+            return Poll::Ready(Ok(Acquired { stamp: self.raw.taken(before), wait: None }));
         }
         let predicted = self.raw.predict(site, &queue, now, self.need, self.turn);
         if let Asker::Request(ctx) = self.asker

@@ -10,6 +10,7 @@
 //! ```
 
 mod acquire;
+mod used;
 mod word;
 
 use std::hint;
@@ -26,6 +27,7 @@ use crate::contention::{Kind, Snapshot};
 use crate::primitive::const_fn;
 use crate::queue::{Offer, Queue, Settings, Site, Turn, Wakes};
 use acquire::Acquire;
+pub(crate) use used::Used;
 pub(crate) use word::PERMITS_MAX;
 use word::{State, Word};
 
@@ -95,7 +97,7 @@ impl RawSemaphore {
     const_fn! {
         #[track_caller]
         pub(crate) const fn new(kind: Kind, permits: u32) -> Self {
-            assert!(permits <= PERMITS_MAX, "a semaphore has at most 2^28 - 1 permits");
+            assert!(permits <= PERMITS_MAX, "a semaphore has at most 2^27 - 1 permits");
             Self {
                 word: Word::new(permits),
                 capacity: AtomicU32::new(permits),
@@ -130,13 +132,21 @@ impl RawSemaphore {
 
     #[inline]
     fn take(&self, need: u32, guess: State) -> Option<Stamp> {
-        if !self.word.try_take(need, guess) {
-            return None;
+        let before = self.word.try_take(need, guess)?;
+        Some(self.taken(before))
+    }
+
+    /// What follows when permits were taken from `before` that nobody waited for. Not under the
+    /// queue's lock.
+    #[inline]
+    fn taken(&self, before: State) -> Stamp {
+        if before.is_watched() {
+            self.tell_used();
         }
         if self.count().is_multiple_of(SAMPLE_EVERY) {
-            return Some(self.sample());
+            return self.sample();
         }
-        Some(Stamp::NONE)
+        Stamp::NONE
     }
 
     /// Takes `need` permits; whoever asks waits in a queue, and is charged for that.
@@ -235,8 +245,65 @@ impl RawSemaphore {
         let grown = self.capacity.fetch_update(Relaxed, Relaxed, |capacity| {
             capacity.checked_add(permits).filter(|sum| *sum <= PERMITS_MAX)
         });
-        assert!(grown.is_ok(), "a semaphore has at most 2^28 - 1 permits");
+        assert!(grown.is_ok(), "a semaphore has at most 2^27 - 1 permits");
         self.release(permits, Stamp::NONE);
+    }
+
+    /// Sets how many permits there are. New ones go to those who wait; of those that are too many
+    /// the ones that are held are forgotten as they come back.
+    pub(crate) fn resize(&self, permits: u32) {
+        assert!(permits <= PERMITS_MAX, "a semaphore has at most 2^27 - 1 permits");
+        let queue = self.site().lock(); // so that one follows the other
+        let before = self.capacity.swap(permits, Relaxed);
+        if permits < before {
+            return self.word.withdraw(before - permits);
+        }
+        drop(queue);
+        if permits > before {
+            self.release(permits - before, Stamp::NONE);
+        }
+    }
+
+    /// Resolves once somebody takes a permit; at once if one is held or waited for.
+    pub(crate) fn used(&self) -> Used<'_> {
+        Used::new(self)
+    }
+
+    /// Tells who wants to know that somebody took the first permit.
+    #[cold]
+    fn tell_used(&self) {
+        let mut queue = self.site().lock();
+        self.word.clear_watched();
+        let waker = queue.watcher.end();
+        drop(queue);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// A request was turned away without having asked what its wait would be.
+    #[cold]
+    pub(crate) fn turned_away(&self) {
+        self.site().on_turned_away();
+    }
+
+    /// What a request is told that was turned away.
+    pub(crate) fn refusal(&self, need: u32, turn: Turn, ctx: &Context) -> Rejected {
+        let (site, now) = (self.site(), clock::now());
+        let predicted = self.predict(site, &site.lock(), now, need, turn);
+        Rejected::new(site.stage(), predicted, ctx.remaining(now))
+    }
+
+    /// Whether somebody holds a permit, or waits.
+    #[cfg(not(loom))]
+    pub(crate) fn is_used(&self) -> bool {
+        let state = self.word.load();
+        state.is_queued() || state.available() < self.capacity()
+    }
+
+    /// How often permits were acquired, roughly.
+    pub(crate) fn acquisitions(&self) -> u64 {
+        self.acquisitions.load(Relaxed)
     }
 
     /// Permits that somebody holds and will not give back.

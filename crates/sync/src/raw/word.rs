@@ -1,11 +1,12 @@
 //! The one word that says whether a lock is free.
 //!
 //! ```text
-//!   31 ········ 4   3   2      1        0
-//!   permits free    -   -   window   queued
+//!   31 ········ 4   3      2        1        0
+//!   permits free    -   watched  window   queued
 //! ```
 //!
-//! To acquire is one compare-and-swap, to release one addition.
+//! To acquire is one compare-and-swap, to release one addition. The permits are a signed number:
+//! when there are to be fewer than are held, less than none is free until enough came back.
 
 use crate::primitive::{AtomicU32, Ordering, const_fn};
 
@@ -14,9 +15,11 @@ const QUEUED: u32 = 1;
 /// The first of the queue was woken and is on its way. What is free until it comes, anybody may
 /// take.
 const WINDOW: u32 = 2;
+/// Nobody holds a permit, and who takes the first one tells somebody who wants to know.
+const WATCHED: u32 = 4;
 const PERMIT_SHIFT: u32 = 4;
 /// How many permits a word can count.
-pub(crate) const PERMITS_MAX: u32 = u32::MAX >> PERMIT_SHIFT;
+pub(crate) const PERMITS_MAX: u32 = i32::MAX as u32 >> PERMIT_SHIFT;
 
 /// A value of the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +37,13 @@ impl State {
     /// Permits that are free.
     #[inline]
     pub(crate) fn available(self) -> u32 {
-        self.0 >> PERMIT_SHIFT
+        (self.0.cast_signed() >> PERMIT_SHIFT).max(0).cast_unsigned()
+    }
+
+    /// Whether `need` permits are free.
+    #[inline]
+    fn has(self, need: u32) -> bool {
+        self.0.cast_signed() >= Self::free(need).0.cast_signed() // flags make it a little larger
     }
 
     /// Somebody waits.
@@ -47,6 +56,12 @@ impl State {
     #[inline]
     pub(crate) fn is_window_open(self) -> bool {
         self.0 & WINDOW != 0
+    }
+
+    /// Somebody wants to know of the first one that comes.
+    #[inline]
+    pub(crate) fn is_watched(self) -> bool {
+        self.0 & WATCHED != 0
     }
 }
 
@@ -63,18 +78,18 @@ impl Word {
         State(self.0.load(Ordering::Relaxed))
     }
 
-    /// Takes `need` permits if they are free and belong to nobody in the queue. `guess` is how the
-    /// word is or may be; one that says no is believed.
+    /// Takes `need` permits if they are free and belong to nobody in the queue, and says what was
+    /// before. `guess` is how the word is or may be; one that says no is believed.
     #[inline]
-    pub(crate) fn try_take(&self, need: u32, guess: State) -> bool {
+    pub(crate) fn try_take(&self, need: u32, guess: State) -> Option<State> {
         let mut state = guess;
-        while state.available() >= need && (!state.is_queued() || state.is_window_open()) {
+        while state.has(need) && (!state.is_queued() || state.is_window_open()) {
             match self.swap(state, State(state.0 - State::free(need).0)) {
-                Ok(()) => return true,
+                Ok(()) => return Some(state),
                 Err(found) => state = found,
             }
         }
-        false
+        None
     }
 
     /// Takes `need` permits for somebody whose turn it is. From now on, whether there were enough
@@ -83,7 +98,7 @@ impl Word {
         let mut state = self.load();
         loop {
             let closed = state.0 & !WINDOW;
-            let enough = state.available() >= need;
+            let enough = state.has(need);
             let taken = if enough { closed - State::free(need).0 } else { closed };
             match self.swap(state, State(taken)) {
                 Ok(()) => return enough,
@@ -104,6 +119,11 @@ impl Word {
     #[inline]
     pub(crate) fn give(&self, permits: u32) -> State {
         State(self.0.fetch_add(State::free(permits).0, Ordering::Release))
+    }
+
+    /// Takes permits away, whether they are free or not.
+    pub(crate) fn withdraw(&self, permits: u32) {
+        self.0.fetch_sub(State::free(permits).0, Ordering::Relaxed);
     }
 
     // The flags below order nothing: whoever sees one takes the queue's lock, which does.
@@ -127,6 +147,24 @@ impl Word {
     pub(crate) fn close_window(&self) {
         self.0.fetch_and(!WINDOW, Ordering::Relaxed);
     }
+
+    /// From now on who takes the first permit is told so. Not if somebody holds one of the
+    /// `capacity` or waits: false then. The caller holds the queue's lock.
+    pub(crate) fn watch(&self, capacity: u32) -> bool {
+        let mut state = self.load();
+        while state.has(capacity) && !state.is_queued() {
+            match self.swap(state, State(state.0 | WATCHED)) {
+                Ok(()) => return true,
+                Err(found) => state = found,
+            }
+        }
+        false
+    }
+
+    /// Nobody needs to be told any more. The caller holds the queue's lock.
+    pub(crate) fn clear_watched(&self) {
+        self.0.fetch_and(!WATCHED, Ordering::Relaxed);
+    }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -136,18 +174,46 @@ mod tests {
     #[test]
     fn permits_do_not_mix_with_what_else_the_word_says() {
         let word = Word::new(PERMITS_MAX);
-        assert!(word.try_take(PERMITS_MAX - 2, State::free(PERMITS_MAX)));
-        assert!(word.try_take(2, State::free(PERMITS_MAX))); // a wrong guess
-        assert_eq!((word.load().available(), word.try_take(1, word.load())), (0, false));
+        assert!(word.try_take(PERMITS_MAX - 2, State::free(PERMITS_MAX)).is_some());
+        assert!(word.try_take(2, State::free(PERMITS_MAX)).is_some()); // a wrong guess
+        assert_eq!((word.load().available(), word.try_take(1, word.load())), (0, None));
         word.set_queued();
         word.give(PERMITS_MAX);
-        assert_eq!(word.load(), State(u32::MAX << PERMIT_SHIFT | QUEUED));
+        assert_eq!(word.load(), State(PERMITS_MAX << PERMIT_SHIFT | QUEUED));
+    }
+
+    #[test]
+    fn what_is_owed_comes_back_before_anything_is_free() {
+        let word = Word::new(PERMITS_MAX);
+        let take = || word.try_take(1, word.load()).is_some();
+        assert!(word.try_take(PERMITS_MAX, word.load()).is_some());
+        word.withdraw(PERMITS_MAX - 1);
+        assert_eq!((word.load().available(), take(), word.take_in_turn(1)), (0, false, false));
+        word.set_queued(); // flags do not make up for it
+        word.open_window();
+        word.give(PERMITS_MAX - 1);
+        assert_eq!((word.load().available(), take()), (0, false));
+        word.give(1);
+        assert!(take());
+    }
+
+    #[test]
+    fn is_watched_only_while_all_is_free() {
+        let word = Word::new(2);
+        assert!(word.watch(2));
+        assert!(word.try_take(1, word.load()).is_some_and(State::is_watched));
+        assert!(word.load().is_watched()); // until somebody was told
+        word.clear_watched();
+        assert!(!word.watch(2) && !word.load().is_watched());
+        word.give(1);
+        word.set_queued();
+        assert!(!word.watch(2));
     }
 
     #[test]
     fn what_belongs_to_the_queue_is_not_taken_except_through_the_window() {
         let word = Word::new(1);
-        let try_take = || word.try_take(1, State::free(1));
+        let try_take = || word.try_take(1, State::free(1)).is_some();
         word.set_queued();
         assert!(!try_take());
         word.open_window();

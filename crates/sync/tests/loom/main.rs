@@ -7,6 +7,7 @@
 #![allow(unsafe_code, reason = "the checker watches over what the primitives protect")]
 
 mod condvar;
+mod memory;
 mod mutex;
 mod pool;
 mod rwlock;
