@@ -148,6 +148,16 @@ impl Store {
         let reply = self.buffers.make(|reply| native::encode_found(&value, reply));
         Ok(if self.config.send_values { reply } else { reply.slice(..native::HEAD) })
     }
+
+    /// How many bytes the value of `key` has, which is not copied.
+    ///
+    /// # Errors
+    ///
+    /// If the key is none, or RocksDB cannot read it.
+    pub fn value_len(&self, key: &[u8]) -> Result<Option<usize>, GetError> {
+        native::check_key(key)?;
+        Ok(self.db.get_pinned_opt(key, &self.read)?.map(|value| value.len()))
+    }
 }
 
 impl fmt::Debug for Store {

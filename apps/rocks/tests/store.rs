@@ -58,6 +58,9 @@ async fn values_that_are_left_away_have_a_length() {
     // Small ones are sent in any case.
     let small = get(&store, &data::small_key(2)).await.unwrap();
     assert_eq!(small.value, data::small_value(2));
+    // And who only wants to know it need not copy anything.
+    assert_eq!(store.value_len(&data::large_key(2)).unwrap(), Some(data::large_value(2).len()));
+    assert_eq!(store.value_len(b"nothing").unwrap(), None);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
