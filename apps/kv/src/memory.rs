@@ -45,17 +45,16 @@ impl MemoryPolicy {
     /// # Errors
     ///
     /// There is no room, and the request may not or cannot wait for it.
-    pub async fn enter(
-        self,
-        ctx: &Context,
-    ) -> Result<Option<SemaphorePermit<'static>>, Rejected> {
+    pub async fn enter(self, ctx: &Context) -> Result<Option<SemaphorePermit<'static>>, Rejected> {
         match self {
             Self::None => Ok(None),
-            Self::Try if ctx.claims().droppable => SEMAPHORE.try_acquire().map(Some).ok_or_else(|| {
-                // Nobody waits, so that who comes would wait for one turn.
-                let turn = SEMAPHORE.snapshot().hold;
-                Rejected::new(MEMORY, turn, ctx.remaining(clock::now()))
-            }),
+            Self::Try if ctx.claims().droppable => {
+                SEMAPHORE.try_acquire().map(Some).ok_or_else(|| {
+                    // Nobody waits, so that who comes would wait for one turn.
+                    let turn = SEMAPHORE.snapshot().hold;
+                    Rejected::new(MEMORY, turn, ctx.remaining(clock::now()))
+                })
+            }
             _ => SEMAPHORE.acquire(ctx).await.map(Some),
         }
     }

@@ -20,7 +20,7 @@ use crate::store::{GetError, Store, StoreConfig, StoreError};
 const LARGE: Class = Class(1);
 
 /// A RocksDB server: its store, and its native listener.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RocksConfig {
     /// The folder that `seawall-rocks build` built. Default: the current one.
@@ -51,6 +51,13 @@ pub enum StartError {
     /// The native server did not start.
     #[error(transparent)]
     Server(#[from] seawall_rpc::StartError),
+}
+
+impl Default for RocksConfig {
+    fn default() -> Self {
+        let (store, server) = (StoreConfig::default(), ServerConfig::default());
+        Self { folder: ".".into(), store, server }
+    }
 }
 
 impl RocksConfig {

@@ -164,9 +164,9 @@ impl Bucket {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Config, PAGE_BYTES};
     use super::super::classes::SizeClasses;
     use super::super::slabs::{Allocation, Slabs};
+    use super::super::{Config, PAGE_BYTES};
     use super::*;
     use crate::time::{Exptime, UnixTime};
 

@@ -70,13 +70,9 @@ mod tests {
     #[test]
     fn every_valid_configuration_has_classes_that_fit_a_byte() {
         for growth_factor in [1.05, 1.08, 2.0, 4.0] {
-            for (chunk_bytes_min, item_bytes_max) in [
-                (48, 8 << 20),
-                (48, 1 << 20),
-                (48, 1024),
-                (1024, 1024),
-                (4096, 1 << 20),
-            ] {
+            for (chunk_bytes_min, item_bytes_max) in
+                [(48, 8 << 20), (48, 1 << 20), (48, 1024), (1024, 1024), (4096, 1 << 20)]
+            {
                 let config =
                     Config { chunk_bytes_min, growth_factor, item_bytes_max, ..Config::default() };
                 assert_eq!(config.validate(), Ok(()));

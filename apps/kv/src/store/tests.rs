@@ -257,8 +257,12 @@ fn a_failed_set_takes_the_old_value_with_it() {
 
 #[test]
 fn items_may_be_larger_than_a_page() {
-    let config =
-        Config { memory_limit_mib: 16, item_bytes_max: 1_300_000, hash_power: 4, ..Config::default() };
+    let config = Config {
+        memory_limit_mib: 16,
+        item_bytes_max: 1_300_000,
+        hash_power: 4,
+        ..Config::default()
+    };
     let store = Store::with_seed(&config, 3).unwrap();
     // 12 pages of the largest item's size.
     for round in 0..40_u8 {
