@@ -36,8 +36,8 @@ fn main() -> Result<()> {
             let handle = runtime.handle();
             let copies = measure(threads, counts.large, |number| {
                 let ctx = Context::new(Claims::default(), seawall_control::Instant::ORIGIN);
-                let get = store.get(&ctx, &data::large_key(number));
-                handle.block_on(async { get.await }).expect("it can be read").len()
+                let key = data::large_key(number);
+                handle.block_on(store.get(&ctx, &key)).expect("it can be read").len()
             });
             let plain = plain(threads, &values);
             println!(

@@ -257,9 +257,11 @@ fn a_failed_set_takes_the_old_value_with_it() {
 
 #[test]
 fn items_may_be_larger_than_a_page() {
+    // All large values are of one size class: pages are not given to another.
     let config = Config {
         memory_limit_mib: 16,
         item_bytes_max: 1_300_000,
+        growth_factor: 4.0,
         hash_power: 4,
         ..Config::default()
     };
