@@ -29,13 +29,6 @@ pub enum MemoryPolicy {
     Wait,
 }
 
-static SEMAPHORE: LazyLock<Semaphore> = LazyLock::new(|| {
-    // Half of the cores: Svalinn's machines need a third to three quarters of theirs to use all
-    // memory bandwidth (§5.2).
-    let cores = available_parallelism().map_or(1, NonZero::get) as u32;
-    Semaphore::new((cores / 2).max(1)).at(MEMORY, "memory")
-});
-
 impl MemoryPolicy {
     /// The names in configurations.
     pub const NAMES: [&str; 3] = ["none", "try", "wait"];
@@ -49,15 +42,25 @@ impl MemoryPolicy {
         match self {
             Self::None => Ok(None),
             Self::Try if ctx.claims().droppable => {
-                SEMAPHORE.try_acquire().map(Some).ok_or_else(|| {
+                semaphore().try_acquire().map(Some).ok_or_else(|| {
                     // Nobody waits, so that who comes would wait for one turn.
-                    let turn = SEMAPHORE.snapshot().hold;
+                    let turn = semaphore().snapshot().hold;
                     Rejected::new(MEMORY, turn, ctx.remaining(clock::now()))
                 })
             }
-            _ => SEMAPHORE.acquire(ctx).await.map(Some),
+            _ => semaphore().acquire(ctx).await.map(Some),
         }
     }
+}
+
+fn semaphore() -> &'static Semaphore {
+    static SHARED: LazyLock<Semaphore> = LazyLock::new(|| {
+        // Half of the cores: Svalinn's machines need a third to three quarters of theirs to use all
+        // memory bandwidth (§5.2).
+        let cores = available_parallelism().map_or(1, NonZero::get) as u32;
+        Semaphore::new((cores / 2).max(1)).at(MEMORY, "memory")
+    });
+    &SHARED
 }
 
 #[cfg(test)]
@@ -77,7 +80,7 @@ mod tests {
     /// One test, since all of them would use the one semaphore.
     #[tokio::test]
     async fn who_finds_no_room_is_refused_where_it_is() {
-        let all = SEMAPHORE.acquire_many_plain(SEMAPHORE.available_permits()).await;
+        let all: Vec<_> = std::iter::from_fn(|| semaphore().try_acquire()).collect();
         assert!(matches!(MemoryPolicy::None.enter(&request(true)).await, Ok(None)));
         for policy in [MemoryPolicy::Try, MemoryPolicy::Wait] {
             let refused = policy.enter(&request(true)).await.unwrap_err();

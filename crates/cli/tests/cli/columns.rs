@@ -34,5 +34,5 @@ fn what_is_missing_is_named() {
     fail(&["serve", "columns", path], &["there is no series in", "seawall-columns build"]);
     fail(&["serve", "columns", path, "--semaphore", "maybe"], &["none, try, wait"]);
     let load = ["load", "127.0.0.1:1", "--workload", "columns"];
-    fail(&[&load[..], &["--large-share", "-1"]].concat(), &["--large-share"]);
+    fail(&[&load[..], &["--large-share", "2"]].concat(), &["--large-share is 2"]);
 }

@@ -1,7 +1,7 @@
 //! How long the two operations take, on one thread and on two.
 //!
 //! ```console
-//! $ cargo run --release -p seawall-columns --example bandwidth
+//! $ cargo run --release -p seawall-columns --example passes
 //! ```
 
 use std::thread;

@@ -2,7 +2,7 @@
 //!
 //! ```console
 //! $ seawall-rocks build store --keys 100000:1000
-//! $ cargo run --release -p seawall-rocks --example bandwidth -- store 100000:1000
+//! $ cargo run --release -p seawall-rocks --example copies -- store 100000:1000
 //! ```
 
 use std::hint::black_box;
@@ -21,7 +21,7 @@ const ROUNDS: u32 = 3;
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let folder = arguments.next().context("usage: bandwidth FOLDER [SMALL:LARGE]")?;
+    let folder = arguments.next().context("usage: copies FOLDER [SMALL:LARGE]")?;
     let counts: Counts = arguments.next().map_or(Ok(Counts::default()), |text| text.parse())?;
     let store = Store::open(Path::new(&folder), &StoreConfig::default())?;
     let values: Vec<Vec<u8>> = (0..counts.large).map(data::large_value).collect();
