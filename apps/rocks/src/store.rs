@@ -1,6 +1,7 @@
 //! A store that is open for reading.
 
 use std::fmt;
+use std::hint::black_box;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -13,6 +14,9 @@ use thiserror::Error;
 use crate::buffers::Buffers;
 use crate::memory::MemoryPolicy;
 use crate::native;
+
+/// Bytes of a page of memory, or less.
+const PAGE: usize = 4_096;
 
 /// A file that every store has.
 const MARK: &str = "CURRENT";
@@ -38,6 +42,11 @@ pub struct StoreConfig {
     ///
     /// With `true` a lookup reads the whole value once more, outside of the semaphore.
     pub verify_checksums: bool,
+    /// Whether everything is read once before the store is open. Default: true.
+    ///
+    /// So requests find what they look for in memory, and none waits for a disk. With `false` a
+    /// store is open at once, and may be larger than memory.
+    pub warm: bool,
 }
 
 /// A store whose files are mapped into memory.
@@ -87,6 +96,7 @@ impl Default for StoreConfig {
             large_bytes: 64 << 10,
             send_values: true,
             verify_checksums: false,
+            warm: true,
         }
     }
 }
@@ -120,12 +130,18 @@ impl Store {
         }
         let mut options = Options::default();
         options.set_allow_mmap_reads(true);
+        // Else the system maps each page when it is first read, and none of its neighbours.
+        options.set_advise_random_on_open(false);
         options.set_block_based_table_factory(&table_options());
         let db = DB::open_for_read_only(&options, folder, false)
             .map_err(|error| StoreError::new(folder, error))?;
         let mut read = ReadOptions::default();
         read.set_verify_checksums(config.verify_checksums);
-        Ok(Self { db, read, buffers: Buffers::default(), config: config.clone() })
+        let store = Self { db, read, buffers: Buffers::default(), config: config.clone() };
+        if config.warm {
+            store.touch().map_err(|error| StoreError::new(folder, error))?;
+        }
+        Ok(store)
     }
 
     /// Looks up `key`, and makes the [reply](native::decode_reply).
@@ -157,6 +173,19 @@ impl Store {
     pub fn value_len(&self, key: &[u8]) -> Result<Option<usize>, GetError> {
         native::check_key(key)?;
         Ok(self.db.get_pinned_opt(key, &self.read)?.map(|value| value.len()))
+    }
+
+    /// Reads something of each page of all values.
+    fn touch(&self) -> Result<(), rocksdb::Error> {
+        let mut read = ReadOptions::default();
+        read.set_verify_checksums(false);
+        let mut entries = self.db.raw_iterator_opt(read);
+        entries.seek_to_first();
+        while let Some(value) = entries.value() {
+            value.iter().step_by(PAGE).for_each(|byte| _ = black_box(*byte));
+            entries.next();
+        }
+        entries.status()
     }
 }
 
