@@ -146,7 +146,10 @@ mod tests {
         }
 
         #[test]
-        fn what_is_smoothed_is_written_back(prices in vec(0.5..2.0_f64, 1..300), span in 1..99_u32) {
+        fn what_is_smoothed_is_written_back(
+            prices in vec(0.5..2.0_f64, 1..300),
+            span in 1..99_u32,
+        ) {
             let store = Store::new(prices.clone().into(), &StoreConfig::default());
             prop_assert_eq!(smoothed(&store), prices.clone());
             let mut expected = Vec::new();

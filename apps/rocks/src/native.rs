@@ -127,7 +127,10 @@ mod tests {
         }
 
         #[test]
-        fn a_reply_of_another_length_is_refused(value in vec(any::<u8>(), 2..400), cut in 1..99_usize) {
+        fn a_reply_of_another_length_is_refused(
+            value in vec(any::<u8>(), 2..400),
+            cut in 1..99_usize,
+        ) {
             let cut = cut.min(value.len() - 1);
             let whole = reply(&value);
             let shorter = decode_reply(whole.slice(..whole.len() - cut));

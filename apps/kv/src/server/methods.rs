@@ -50,8 +50,8 @@ async fn serve(
     })?;
     let mut reply = BytesMut::new();
     done.encode(&mut reply);
-    if matches!(&done, Reply::Hit { value, .. } if value.len() >= large.bytes as usize && !large.send)
-    {
+    let is_large = |value: &Bytes| value.len() >= large.bytes as usize;
+    if !large.send && matches!(&done, Reply::Hit { value, .. } if is_large(value)) {
         reply.truncate(HIT_HEAD);
     }
     Ok(reply.freeze())

@@ -68,8 +68,8 @@ pub(crate) struct Options {
     mix: Option<KeyValueMix>,
 
     /// Requests of a synthetic workload name their data path, and are measured apart by it: the
-    /// server's option --paths says which locks there are [default: they name none]. Those of rocks
-    /// and columns are of two kinds in any case, by method unless this says otherwise
+    /// server's option --paths says which locks there are [default: they name none]. Those of
+    /// rocks and columns are of two kinds in any case, by method unless this says otherwise
     #[arg(long, value_enum, value_name = "HOW")]
     path_by: Option<NamedBy>,
 
@@ -77,8 +77,8 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 0.5, requires = "path_by")]
     share: f64,
 
-    /// Part of the requests of rocks and columns that are of the kind which takes memory bandwidth,
-    /// 0 to 1 [default: 0.2 for rocks, 0.01 for columns]
+    /// Part of the requests of rocks and columns that are of the kind which takes memory
+    /// bandwidth, 0 to 1 [default: 0.2 for rocks, 0.01 for columns]
     #[cfg(any(feature = "rocks", feature = "columns"))]
     #[arg(long, value_name = "SHARE")]
     large_share: Option<f64>,

@@ -226,8 +226,8 @@ enum Service {
         #[arg(long, value_name = "KIND", value_parser = lock_kinds())]
         locks: Option<String>,
 
-        /// What a lookup does that is about to copy a large value: it does so (none), is refused if
-        /// too many do (try), or is refused if it cannot wait (wait) [default: none]
+        /// What a lookup does that is about to copy a large value: it does so (none), is refused
+        /// if too many do (try), or is refused if it cannot wait (wait) [default: none]
         #[arg(long, value_name = "POLICY", value_parser = semaphores())]
         semaphore: Option<String>,
 
