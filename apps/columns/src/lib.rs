@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The two operations of Svalinn's DataFrame (§5.1) on a year of EUR/USD, one row for each minute:
-//! the maximum of the closing prices, which reads a column once, and a smoothing of them with
+//! the maximum of the closing prices, all or those of some rows, which reads them once, and a smoothing of them with
 //! decay, which reads it and writes another of the same length back. Smoothing takes memory
 //! bandwidth, so it, and nothing else, may be behind a [semaphore](memory): see
 //! [`StoreConfig::semaphore`](store::StoreConfig::semaphore).
@@ -27,7 +27,7 @@
 //! let ctx = Context::new(Claims::default(), Instant::ORIGIN);
 //! # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
 //! # runtime.block_on(async {
-//! let most = store.compute(&ctx, Request::Max).await?;
+//! let most = store.compute(&ctx, Request::max()).await?;
 //! assert!(series.close.contains(&most.value));
 //! store.compute(&ctx, Request::Smooth { span: 5 }).await?;
 //! assert_eq!(store.smoothed().len(), 10_000);
@@ -41,6 +41,7 @@
 //! memory and is gone with the server.
 
 pub mod file;
+pub mod maximum;
 pub mod memory;
 pub mod native;
 pub mod series;

@@ -6,9 +6,9 @@
 //!
 //! | | payload |
 //! |---|---|
-//! | request for the maximum | 0 (u8) |
+//! | request for the maximum | 0 (u8), first row (u32), number of rows (u32) |
 //! | request to smooth | 1 (u8), span in rows (u32), from 1 on |
-//! | reply | rows of the column (u32), the maximum, or the last smoothed value (f64) |
+//! | reply | rows that were read (u32), the maximum, or the last smoothed value (f64) |
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use thiserror::Error;
@@ -27,8 +27,14 @@ const SMOOTH_CODE: u8 = 1;
 /// What is to be computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// The maximum of the closing prices.
-    Max,
+    /// The maximum of the closing prices in some rows. Rows that are not there are left out; the
+    /// maximum of none is the least number there is.
+    Max {
+        /// The first row, from 0 on.
+        first: u32,
+        /// How many rows.
+        rows: u32,
+    },
     /// The closing prices, smoothed with decay, to be written back as a column.
     Smooth {
         /// How many rows it takes about to forget, from 1 on.
@@ -39,7 +45,7 @@ pub enum Request {
 /// What was computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Computed {
-    /// How many rows the column has.
+    /// How many rows were read.
     pub rows: u32,
     /// The maximum, or the last smoothed value.
     pub value: f64,
@@ -67,25 +73,34 @@ pub enum DecodeError {
 }
 
 impl Request {
+    /// The maximum of all closing prices.
+    pub const fn max() -> Self {
+        Self::Max { first: 0, rows: u32::MAX }
+    }
+
     /// The method that is for this operation alone.
     pub const fn method(self) -> u16 {
         match self {
-            Self::Max => MAX,
+            Self::Max { .. } => MAX,
             Self::Smooth { .. } => SMOOTH,
         }
     }
 
     /// The payload.
     pub fn encode(self) -> Bytes {
+        let mut payload = BytesMut::with_capacity(9);
         match self {
-            Self::Max => Bytes::from_static(&[MAX_CODE]),
+            Self::Max { first, rows } => {
+                payload.put_u8(MAX_CODE);
+                payload.put_u32_le(first);
+                payload.put_u32_le(rows);
+            }
             Self::Smooth { span } => {
-                let mut payload = BytesMut::with_capacity(5);
                 payload.put_u8(SMOOTH_CODE);
                 payload.put_u32_le(span);
-                payload.freeze()
             }
         }
+        payload.freeze()
     }
 
     /// Reads the payload of a call of `method`.
@@ -95,7 +110,11 @@ impl Request {
     /// If it is none; see [`DecodeError`].
     pub fn decode(method: u16, mut payload: &[u8]) -> Result<Self, DecodeError> {
         let request = match payload.try_get_u8().map_err(truncated)? {
-            MAX_CODE => Self::Max,
+            MAX_CODE => {
+                let first = payload.try_get_u32_le().map_err(truncated)?;
+                let rows = payload.try_get_u32_le().map_err(truncated)?;
+                Self::Max { first, rows }
+            }
             SMOOTH_CODE => match payload.try_get_u32_le().map_err(truncated)? {
                 0 => return Err(DecodeError::Span),
                 span => Self::Smooth { span },
@@ -146,7 +165,10 @@ mod tests {
     use super::*;
 
     fn request() -> impl Strategy<Value = Request> {
-        prop_oneof![Just(Request::Max), (1..=u32::MAX).prop_map(|span| Request::Smooth { span })]
+        prop_oneof![
+            any::<(u32, u32)>().prop_map(|(first, rows)| Request::Max { first, rows }),
+            (1..=u32::MAX).prop_map(|span| Request::Smooth { span }),
+        ]
     }
 
     proptest! {
@@ -172,10 +194,11 @@ mod tests {
         for (method, payload, expected) in [
             (COMPUTE, &b""[..], Truncated),
             (COMPUTE, b"\x01\x05\0\0", Truncated),
-            (COMPUTE, b"\0\0", Trailing(1)),
+            (COMPUTE, b"\0\0\0\0\0\x05\0\0", Truncated),
+            (COMPUTE, b"\0\0\0\0\0\x05\0\0\0\0", Trailing(1)),
             (COMPUTE, b"\x02", UnknownOperation(2)),
             (MAX, b"\x01\x05\0\0\0", OtherMethod(MAX)),
-            (SMOOTH, b"\0", OtherMethod(SMOOTH)),
+            (SMOOTH, b"\0\0\0\0\0\x05\0\0\0", OtherMethod(SMOOTH)),
             (SMOOTH, b"\x01\0\0\0\0", Span),
         ] {
             assert_eq!(Request::decode(method, payload), Err(expected));
@@ -187,6 +210,8 @@ mod tests {
     #[test]
     fn the_layout_is_as_documented() {
         assert_eq!(&Request::Smooth { span: 5 }.encode()[..], b"\x01\x05\0\0\0");
+        let max = Request::Max { first: 2, rows: 3 };
+        assert_eq!(&max.encode()[..], b"\0\x02\0\0\0\x03\0\0\0");
         let computed = Computed { rows: 2, value: 1.0 };
         assert_eq!(&computed.encode()[..], b"\x02\0\0\0\0\0\0\0\0\0\xf0\x3f");
     }

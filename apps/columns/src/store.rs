@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow_arith::aggregate;
 use arrow_array::{Array as _, Float64Array};
 use parking_lot::Mutex;
 use seawall_control::config::ConfigError;
 use seawall_control::request::{Context, Rejected};
 use serde::{Deserialize, Serialize};
 
+use crate::maximum::max;
 use crate::memory::MemoryPolicy;
 use crate::native::{Computed, Request};
 use crate::smoothing::smooth;
@@ -68,14 +68,18 @@ impl Store {
     ///
     /// It would write a column, and there is no room for that. Nothing has changed then.
     pub async fn compute(&self, ctx: &Context, request: Request) -> Result<Computed, Rejected> {
-        let value = match request {
-            Request::Max => self.max(),
+        match request {
+            Request::Max { first, rows } => {
+                let (all, first) = (self.close.values(), first as usize);
+                let end = first.saturating_add(rows as usize).min(all.len());
+                let part = &all[first.min(end)..end];
+                Ok(Computed { rows: part.len() as u32, value: max(part) })
+            }
             Request::Smooth { span } => {
                 let _permit = self.config.semaphore.enter(ctx).await?;
-                self.smooth(span)
+                Ok(Computed { rows: self.close.len() as u32, value: self.smooth(span) })
             }
-        };
-        Ok(Computed { rows: self.close.len() as u32, value })
+        }
     }
 
     /// The closing prices.
@@ -86,10 +90,6 @@ impl Store {
     /// What they were last smoothed to.
     pub fn smoothed(&self) -> Arc<Float64Array> {
         self.smoothed.lock().clone()
-    }
-
-    fn max(&self) -> f64 {
-        aggregate::max(&self.close).expect("a price in each row")
     }
 
     /// Replaces the column, and gives its last value. Readers see one column or another, never
@@ -138,11 +138,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_maximum_is_that_of_a_loop(prices in vec(-1e9..1e9_f64, 1..300)) {
+        fn the_maximum_is_that_of_a_loop(
+            prices in vec(-1e9..1e9_f64, 1..300),
+            first in 0..310_u32,
+            rows in prop_oneof![0..310_u32, Just(u32::MAX)],
+        ) {
             let store = Store::new(prices.clone().into(), &StoreConfig::default());
-            let most = prices.iter().copied().fold(f64::MIN, f64::max);
-            let expected = Computed { rows: prices.len() as u32, value: most };
-            prop_assert_eq!(compute(&store, Request::Max), expected);
+            let expected = |part: &[f64]| {
+                let value = part.iter().copied().fold(f64::MIN, f64::max);
+                Computed { rows: part.len() as u32, value }
+            };
+            prop_assert_eq!(compute(&store, Request::max()), expected(&prices));
+            let part: Vec<f64> =
+                prices.iter().copied().skip(first as usize).take(rows as usize).collect();
+            prop_assert_eq!(compute(&store, Request::Max { first, rows }), expected(&part));
         }
 
         #[test]

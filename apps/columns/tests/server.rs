@@ -57,10 +57,13 @@ async fn columns_are_computed_with_from_afar_by_each_method() {
                 assert_eq!(server.store().smoothed().values()[..], expected[..]);
             }
             for method in [COMPUTE, MAX] {
-                assert_eq!(compute(&client, method, Request::Max).await.value, most);
+                assert_eq!(compute(&client, method, Request::max()).await.value, most);
+                let part = compute(&client, method, Request::Max { first: 500, rows: 7 }).await;
+                let most = series.close[500..507].iter().copied().fold(f64::MIN, f64::max);
+                assert_eq!(part, Computed { rows: 7, value: most });
             }
         }
-        assert_eq!((server.stats().completions, server.stats().outstanding), (12, 0));
+        assert_eq!((server.stats().completions, server.stats().outstanding), (18, 0));
         // It waits for its clients to go.
         drop(client);
         while server.stats().sessions > 0 {
@@ -90,7 +93,7 @@ async fn nonsense_fails_the_call_and_nothing_else() {
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!(compute(&client, MAX, Request::Max).await.rows, 100);
+    assert_eq!(compute(&client, MAX, Request::max()).await.rows, 100);
 }
 
 #[test]

@@ -83,6 +83,12 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SHARE")]
     large_share: Option<f64>,
 
+    /// Rows of which each maximum of a columns workload is, at random places of a series as
+    /// `seawall-columns build` makes it
+    #[cfg(feature = "columns")]
+    #[arg(long, value_name = "NUMBER", default_value_t = 20_000)]
+    rows: u32,
+
     /// How many keys of a rocks workload have small values and how many large ones, as
     /// `seawall-rocks build` wrote them: SMALL:LARGE
     #[cfg(feature = "rocks")]
@@ -249,6 +255,7 @@ impl Options {
             },
             #[cfg(feature = "columns")]
             Kind::Columns => Workload::Columns {
+                rows: self.rows,
                 by: self.path_by.unwrap_or(NamedBy::Method),
                 large: self.large_share.unwrap_or(COLUMNS_SHARE),
             },

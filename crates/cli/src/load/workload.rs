@@ -41,6 +41,8 @@ pub(crate) enum Workload {
     /// Maxima of a column, and smoothing of it (Svalinn §5.1).
     #[cfg(feature = "columns")]
     Columns {
+        /// Rows of which each maximum is.
+        rows: u32,
         /// How a request says which kind it is.
         by: NamedBy,
         /// Part of the requests that smooth, 0 to 1.
@@ -100,9 +102,9 @@ impl Workload {
                 (usize::from(large), lookup(*keys, *by, large, rng))
             }
             #[cfg(feature = "columns")]
-            Self::Columns { by, large } => {
+            Self::Columns { rows, by, large } => {
                 let large = rng.chance(*large);
-                (usize::from(large), compute(*by, large))
+                (usize::from(large), compute(*rows, *by, large, rng))
             }
             #[cfg(feature = "search")]
             Self::Search(words) => (0, search(words.sample(rng))),
@@ -179,12 +181,16 @@ fn lookup(keys: seawall_rocks::data::Counts, by: NamedBy, large: bool, rng: &mut
 
 /// A computation of either kind.
 #[cfg(feature = "columns")]
-fn compute(by: NamedBy, large: bool) -> Request {
-    use seawall_columns::native;
+fn compute(rows: u32, by: NamedBy, large: bool, rng: &mut Rng) -> Request {
+    use seawall_columns::{native, series};
     let request = match large {
         // As in the experiment (Svalinn's authors' client).
         true => native::Request::Smooth { span: 5 },
-        false => native::Request::Max,
+        false => {
+            // In a series of the usual length these rows are all there.
+            let places = series::ROWS.saturating_sub(rows as usize) + 1;
+            native::Request::Max { first: rng.below(places as u64) as u32, rows }
+        }
     };
     let method = if by == NamedBy::Data { native::COMPUTE } else { request.method() };
     Request::new(method, request.encode())

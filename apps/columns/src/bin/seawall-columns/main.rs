@@ -77,7 +77,7 @@ fn show(file: &Path, span: u32) -> Result<()> {
     let nobody_waits = Context::new(Claims::default(), Instant::ORIGIN);
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let compute = |request| runtime.block_on(store.compute(&nobody_waits, request));
-    let (most, smoothed) = (compute(Request::Max)?, compute(Request::Smooth { span })?);
+    let (most, smoothed) = (compute(Request::max())?, compute(Request::Smooth { span })?);
     println!(
         "{} rows, at most {:.5}, smoothed over {span} rows to {:.5} at the end",
         most.rows, most.value, smoothed.value
