@@ -29,7 +29,8 @@ fn main() -> Result<()> {
             let gb_s = |columns: f64, each: f64| f64::from(threads) * columns * COLUMN / each / 1e3;
             println!(
                 "round {round}, {threads} thread(s): max of 20,000 rows {part:.1} us; \
-                 of all {most:.0} us, reads {:.1} GB/s; smooth {smooth:.0} us, reads and writes {:.1} GB/s",
+                 of all {most:.0} us, reads {:.1} GB/s; \
+                 smooth {smooth:.0} us, reads and writes {:.1} GB/s",
                 gb_s(1.0, most),
                 gb_s(2.0, smooth),
             );
