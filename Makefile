@@ -16,6 +16,9 @@ FUZZ_SECONDS ?= 20
 
 STEP := scripts/step
 
+# Parts of the command that are left out of a first build, for what they need or how long they take.
+APPS := seawall-cli/search,seawall-cli/rocks,seawall-cli/columns
+
 .PHONY: help
 help: ## Show this list.
 	@echo 'Usage: make TARGET'
@@ -37,9 +40,9 @@ build: ## Build the `seawall` command and what it needs, optimised.
 test: ## Run all checks, the same as CI.
 	@$(STEP) 'Tools' scripts/check-tools test
 	@$(STEP) 'Format' cargo fmt --all --check
-	@$(STEP) 'Clippy' cargo clippy --workspace --all-targets --features seawall-cli/search --locked -- -D warnings
+	@$(STEP) 'Clippy' cargo clippy --workspace --all-targets --features $(APPS) --locked -- -D warnings
 	@$(STEP) 'Core without std' scripts/check-no-std
-	@$(STEP) 'Tests' cargo test --workspace --features seawall-cli/search --locked
+	@$(STEP) 'Tests' cargo test --workspace --features $(APPS) --locked
 	@$(STEP) 'Models of the locks' scripts/loom
 	@$(STEP) 'Stock memcached clients' scripts/interop-kv
 	@$(STEP) 'Documentation' env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked
@@ -52,6 +55,7 @@ test: ## Run all checks, the same as CI.
 .PHONY: test-long
 test-long: FUZZ_SECONDS := 600
 test-long: fuzz loom miri ## Run the long tests, loom, miri, and each fuzzer for 10 minutes.
+	@$(STEP) 'Tools' scripts/check-tools test
 	@$(STEP) 'Long tests' cargo test --release --workspace --locked --tests -- --ignored
 	@echo
 	@echo 'make test-long: all checks passed'
@@ -73,7 +77,7 @@ miri: ## Look for undefined behaviour in the locks.
 
 .PHONY: bench
 bench: ## Run all benchmarks; criterion's reports are in target/criterion.
-	@$(STEP) 'Tools' scripts/check-tools build
+	@$(STEP) 'Tools' scripts/check-tools bench
 	@$(STEP) 'Benchmarks' cargo bench --workspace --locked --bench '*'
 	@$(STEP) 'RPC beside echo and tonic' cargo run --release --locked --quiet --package seawall-bench-rpc --bin seawall-bench-rpc
 	@$(STEP) 'Locks beside others' cargo run --release --locked --quiet --package seawall-bench-sync

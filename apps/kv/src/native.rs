@@ -115,6 +115,9 @@ pub enum DecodeError {
     KeyLength(usize),
 }
 
+/// What the reply to a lookup has before the value, bytes.
+pub(crate) const HIT_HEAD: usize = 5;
+
 const HIT: u8 = 0;
 const MISS: u8 = 1;
 const STORED: u8 = 2;
@@ -184,7 +187,7 @@ impl Reply {
     pub fn encode(&self, out: &mut BytesMut) {
         match self {
             Self::Hit { value, flags } => {
-                out.reserve(5 + value.len());
+                out.reserve(HIT_HEAD + value.len());
                 out.put_u8(HIT);
                 out.put_u32_le(*flags);
                 out.put_slice(value);

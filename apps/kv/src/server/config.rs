@@ -7,7 +7,7 @@ use seawall_control::config::{ConfigError, duration};
 use seawall_rpc::ServerConfig;
 use serde::{Deserialize, Serialize};
 
-use super::StartError;
+use super::{LargeValues, StartError};
 use crate::store;
 
 /// A key-value server: its store, its native listener, and the one for memcached's clients.
@@ -16,6 +16,9 @@ use crate::store;
 pub struct KvConfig {
     /// Memory, hash table and item limits.
     pub store: store::Config,
+
+    /// What is done about large values.
+    pub large: LargeValues,
 
     /// The native listener, and how both kinds of request are admitted. Its `limits` hold for
     /// memcached connections as well: `sessions`, `outstanding`, `unread_bytes`, `frame_timeout`
@@ -48,6 +51,7 @@ impl Default for KvConfig {
     fn default() -> Self {
         Self {
             store: store::Config::default(),
+            large: LargeValues::default(),
             server: ServerConfig::default(),
             memcached: None,
             pipeline: 64,
@@ -64,6 +68,7 @@ impl KvConfig {
     /// Names the first field that lies outside of its range, and the range.
     pub fn validate(&self) -> Result<(), StartError> {
         self.store.validate()?;
+        self.large.validate()?;
         self.server.validate()?;
         ConfigError::check_range("pipeline", self.pipeline, 1..=1 << 16)?;
         let (least, most) = (Duration::from_secs(1), Duration::from_secs(86_400));
@@ -108,6 +113,7 @@ mod tests {
             ("pipeline", "pipeline = 0"),
             ("sweep_period", "sweep_period = '10ms'"),
             ("memory_limit_mib", "[store]\nmemory_limit_mib = 0"),
+            ("large.bytes", "[large]\nbytes = 0"),
             ("slo", "[server]\nslo = '0ns'"),
         ] {
             let config: KvConfig = toml::from_str(text).unwrap();

@@ -6,8 +6,10 @@ use bytes::{Bytes, BytesMut};
 use seawall_control::request::{Class, Context};
 use seawall_rpc::{Router, Status};
 
+use super::LargeValues;
 use super::clock::unix_time;
-use crate::native::{self, Request};
+use crate::memory::MEMORY;
+use crate::native::{self, HIT_HEAD, Reply, Request};
 use crate::store::{ITEM_LOCK, SLAB_LOCK, Store, StoreError};
 
 /// Lookups are measured apart from writes, which also take the slab lock.
@@ -15,27 +17,42 @@ const READ: Class = Class(0);
 const WRITE: Class = Class(1);
 
 /// Routes the methods of [`native`] to `store`.
-pub(super) fn router(store: &Arc<Store>) -> Router {
-    let router = Router::new().stage(ITEM_LOCK, "item_lock").stage(SLAB_LOCK, "slab_lock");
+pub(super) fn router(store: &Arc<Store>, large: &LargeValues) -> Router {
+    let router = Router::new()
+        .stage(ITEM_LOCK, "item_lock")
+        .stage(SLAB_LOCK, "slab_lock")
+        .stage(MEMORY, "memory");
     [(native::GET, "get", READ), (native::SET, "set", WRITE), (native::DELETE, "delete", WRITE)]
         .into_iter()
         .fold(router, |router, (method, name, class)| {
-            let store = store.clone();
+            let (store, large) = (store.clone(), large.clone());
             router.method_in_class(method, name, class, move |ctx, payload| {
-                let store = store.clone();
-                async move { serve(&store, &ctx, method, payload) }
+                let (store, large) = (store.clone(), large.clone());
+                async move { serve(&store, &large, &ctx, method, payload).await }
             })
         })
 }
 
-fn serve(store: &Store, ctx: &Context, method: u16, payload: Bytes) -> Result<Bytes, Status> {
+async fn serve(
+    store: &Store,
+    large: &LargeValues,
+    ctx: &Context,
+    method: u16,
+    payload: Bytes,
+) -> Result<Bytes, Status> {
     let request = Request::decode(method, payload)
         .map_err(|error| Status::error(Status::INVALID, error.to_string()))?;
-    let done = native::execute(store, ctx, unix_time(), &request).map_err(|error| match error {
+    let now = unix_time();
+    let _permit = large.enter(store, ctx, now, &request).await?;
+    let done = native::execute(store, ctx, now, &request).map_err(|error| match error {
         StoreError::Rejected(rejected) => rejected.into(),
         error => Status::error(Status::RESOURCE_EXHAUSTED, error.to_string()),
     })?;
     let mut reply = BytesMut::new();
     done.encode(&mut reply);
+    let is_large = |value: &Bytes| value.len() >= large.bytes as usize;
+    if !large.send && matches!(&done, Reply::Hit { value, .. } if is_large(value)) {
+        reply.truncate(HIT_HEAD);
+    }
     Ok(reply.freeze())
 }

@@ -11,8 +11,9 @@
 //! that, so they are guests: what the server cannot serve in time is answered with
 //! `SERVER_ERROR overloaded`, before it has had any effect. Requests of both are refused where they
 //! would have to wait: at admission, in the run queue, at the stage `item_lock`
-//! ([`ITEM_LOCK`](crate::store::ITEM_LOCK)) and at `slab_lock`
-//! ([`SLAB_LOCK`](crate::store::SLAB_LOCK)).
+//! ([`ITEM_LOCK`](crate::store::ITEM_LOCK)), at `slab_lock`
+//! ([`SLAB_LOCK`](crate::store::SLAB_LOCK)), and, where lookups of [large values](LargeValues) are
+//! bounded, at `memory` ([`MEMORY`](crate::memory::MEMORY)).
 //!
 //! ```
 //! use seawall_kv::server::{KvConfig, KvServer};
@@ -35,6 +36,7 @@
 
 mod clock;
 mod config;
+mod large;
 mod memcached;
 mod methods;
 mod sweep;
@@ -49,6 +51,7 @@ use seawall_rpc::{GuestListener, Guests, Server, Stats};
 use thiserror::Error;
 
 pub use config::KvConfig;
+pub use large::LargeValues;
 
 use crate::store::{self, Store};
 
@@ -94,7 +97,7 @@ impl KvServer {
         config.validate()?;
         let store = Arc::new(Store::new(&config.store)?);
         let shared = memcached::Shared::new(&config, store.clone());
-        let server = Server::start(config.server, methods::router(&store))?;
+        let server = Server::start(config.server, methods::router(&store, &config.large))?;
         let guests = server.guests();
         guests.reactors()[0].spawn(sweep::sweep(store.clone(), config.sweep_period));
         let listen = |address| {

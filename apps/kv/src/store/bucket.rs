@@ -164,9 +164,9 @@ impl Bucket {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Config;
     use super::super::classes::SizeClasses;
     use super::super::slabs::{Allocation, Slabs};
+    use super::super::{Config, PAGE_BYTES};
     use super::*;
     use crate::time::{Exptime, UnixTime};
 
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn edits_in_place() {
-        let mut slabs = Slabs::new(&SizeClasses::new(&Config::default()), 1, true);
+        let mut slabs = Slabs::new(&SizeClasses::new(&Config::default()), PAGE_BYTES, 1, true);
         let mut item = item(chunk(&mut slabs, 0), b"key", b"value");
         item.edit(Edit::Append(b" more"), None).unwrap();
         item.edit(Edit::Prepend(b"some "), None).unwrap();
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn edits_that_outgrow_the_chunk_move_to_the_spare_one() {
-        let mut slabs = Slabs::new(&SizeClasses::new(&Config::default()), 2, true);
+        let mut slabs = Slabs::new(&SizeClasses::new(&Config::default()), PAGE_BYTES, 2, true);
         let (small, mut large) = (chunk(&mut slabs, 0), chunk(&mut slabs, 9));
         let (small_id, large_id) = (small.id(), large.id());
         let mut item = item(small, b"key", &[b'v'; 90]);

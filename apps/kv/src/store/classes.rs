@@ -22,7 +22,7 @@ impl SizeClasses {
             size = grown.next_multiple_of(CHUNK_ALIGN).max(size + CHUNK_ALIGN);
         }
         sizes.push(largest);
-        // About 200 classes at the smallest factor allowed.
+        // About 240 classes at the smallest factor allowed, and the largest item.
         assert!(sizes.len() <= usize::from(u8::MAX), "a class number fits in a byte");
         Self { sizes: sizes.into() }
     }
@@ -71,7 +71,7 @@ mod tests {
     fn every_valid_configuration_has_classes_that_fit_a_byte() {
         for growth_factor in [1.05, 1.08, 2.0, 4.0] {
             for (chunk_bytes_min, item_bytes_max) in
-                [(48, 1 << 20), (48, 1024), (1024, 1024), (4096, 1 << 20)]
+                [(48, 8 << 20), (48, 1 << 20), (48, 1024), (1024, 1024), (4096, 1 << 20)]
             {
                 let config =
                     Config { chunk_bytes_min, growth_factor, item_bytes_max, ..Config::default() };

@@ -3,8 +3,12 @@
 use seawall_control::predict::lock::LockKind;
 use serde::{Deserialize, Serialize};
 
-/// Slab memory is taken in pages of this many bytes, as in memcached.
+/// Slab memory is taken in pages of this many bytes, as in memcached, or of the largest item's if
+/// that is more.
 pub const PAGE_BYTES: usize = 1 << 20;
+
+/// The largest item that [`Config::item_bytes_max`] may allow, in bytes.
+pub const ITEM_BYTES_MAX: usize = 8 << 20;
 
 /// Longest key, in bytes, as in memcached.
 pub const KEY_BYTES_MAX: usize = 250;
@@ -16,8 +20,8 @@ pub(super) const CHUNK_ALIGN: usize = 8;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Memory for keys and values. Unit: MiB, which is also pages. Default: 64. Range: 1 to
-    /// 131072.
+    /// Memory for keys and values. Unit: MiB, which is also pages unless items may be larger.
+    /// Default: 64. Range: 1 to 131072, and at least one item.
     ///
     /// This is the first thing to set for a real server. The hash table and about 100 bytes of
     /// bookkeeping per item come on top of it.
@@ -46,9 +50,11 @@ pub struct Config {
     pub growth_factor: f64,
 
     /// Largest item, key and value together, which is also the largest chunk. Unit: bytes.
-    /// Default: 1 MiB (one page). Range: 1024 to 1 MiB.
+    /// Default: 1 MiB (one page). Range: 1024 to 8 MiB.
     ///
-    /// Lower it to refuse large values early.
+    /// Lower it to refuse large values early; raise it to store larger ones (memcached's `-I`),
+    /// which makes pages as large as the largest item. The native protocol carries requests of up
+    /// to the server's `limits.body_bytes`.
     pub item_bytes_max: u32,
 
     /// Whether a full store makes room by evicting the least recently used item of the same slab
@@ -93,7 +99,9 @@ impl Config {
         within("hash_power", f64::from(self.hash_power), 0.0, 26.0)?;
         within("chunk_bytes_min", f64::from(self.chunk_bytes_min), 48.0, 4096.0)?;
         within("growth_factor", self.growth_factor, 1.05, 4.0)?;
-        within("item_bytes_max", f64::from(self.item_bytes_max), 1024.0, PAGE_BYTES as f64)?;
+        within("item_bytes_max", f64::from(self.item_bytes_max), 1024.0, ITEM_BYTES_MAX as f64)?;
+        let one_page = self.page_bytes().div_ceil(1 << 20);
+        within("memory_limit_mib", f64::from(self.memory_limit_mib), one_page as f64, 131_072.0)?;
         if self.chunk_bytes_min > self.item_bytes_max {
             return Err(ConfigError::ChunkAboveItem {
                 chunk_bytes_min: self.chunk_bytes_min,
@@ -101,6 +109,16 @@ impl Config {
             });
         }
         Ok(())
+    }
+
+    /// Bytes of a page.
+    pub(super) fn page_bytes(&self) -> usize {
+        PAGE_BYTES.max(self.item_bytes_max as usize)
+    }
+
+    /// How many pages there may be.
+    pub(super) fn pages_max(&self) -> u32 {
+        ((u64::from(self.memory_limit_mib) << 20) / self.page_bytes() as u64) as u32
     }
 }
 
@@ -168,7 +186,11 @@ mod tests {
             ("chunk_bytes_min", Config { chunk_bytes_min: 8, ..Config::default() }),
             ("growth_factor", Config { growth_factor: 1.0, ..Config::default() }),
             ("growth_factor", Config { growth_factor: f64::NAN, ..Config::default() }),
-            ("item_bytes_max", Config { item_bytes_max: 2 << 20, ..Config::default() }),
+            ("item_bytes_max", Config { item_bytes_max: 9 << 20, ..Config::default() }),
+            (
+                "memory_limit_mib",
+                Config { memory_limit_mib: 1, item_bytes_max: 2 << 20, ..Config::default() },
+            ),
         ];
         for (field, config) in refused {
             let error = config.validate().unwrap_err();

@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use std::collections::HashMap;
 
 use super::counters::Counter;
-use super::{Audit, ClassStats, PAGE_BYTES, Stats, Store, UnixTime};
+use super::{Audit, ClassStats, Stats, Store, UnixTime};
 
 impl Store {
     /// Invalidates every item stored before `at`, once `at` is reached; at once if it has been.
@@ -56,8 +56,8 @@ impl Store {
     pub fn stats(&self) -> Stats {
         let pages = self.slabs.lock_plain().pages();
         Stats {
-            page_bytes: u64::from(pages) * PAGE_BYTES as u64,
-            limit_maxbytes: u64::from(self.pages_max) * PAGE_BYTES as u64,
+            page_bytes: u64::from(pages) * self.page_bytes as u64,
+            limit_maxbytes: u64::from(self.pages_max) * self.page_bytes as u64,
             hash_buckets: self.items.len() as u64,
             ..self.counters.snapshot()
         }

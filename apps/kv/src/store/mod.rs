@@ -68,7 +68,7 @@ use crate::time::{Expiry, Exptime, UnixTime};
 pub use self::arithmetic::ArithmeticError;
 pub use seawall_control::predict::lock::LockKind;
 
-pub use self::config::{Config, ConfigError, KEY_BYTES_MAX, PAGE_BYTES};
+pub use self::config::{Config, ConfigError, ITEM_BYTES_MAX, KEY_BYTES_MAX, PAGE_BYTES};
 pub use self::locks::{ITEM_LOCK, SLAB_LOCK};
 pub use self::stats::{Audit, ClassStats, Stats};
 pub use self::write::{Entry, StoreError, StoreMode, StoreOutcome};
@@ -91,6 +91,7 @@ pub struct Store {
     /// The bucket where the next [`Store::sweep`] begins.
     sweep_cursor: AtomicUsize,
     hash_seed: (u64, SharedSeed),
+    page_bytes: usize,
     pages_max: u32,
 }
 
@@ -128,7 +129,7 @@ impl Store {
     pub fn with_seed(config: &Config, seed: u64) -> Result<Self, ConfigError> {
         config.validate()?;
         let classes = SizeClasses::new(config);
-        let slabs = Slabs::new(&classes, config.memory_limit_mib, config.evict);
+        let slabs = Slabs::new(&classes, config.page_bytes(), config.pages_max(), config.evict);
         Ok(Self {
             items: ItemLocks::new(config.hash_power, config.locks),
             slabs: SlabLock::new(slabs, config.locks),
@@ -138,7 +139,8 @@ impl Store {
             last_cas: AtomicU64::new(0),
             sweep_cursor: AtomicUsize::new(0),
             hash_seed: (seed, SharedSeed::from_u64(!seed)),
-            pages_max: config.memory_limit_mib,
+            page_bytes: config.page_bytes(),
+            pages_max: config.pages_max(),
         })
     }
 
@@ -153,6 +155,20 @@ impl Store {
         let value = self.with_live(ctx, now, spot, key, |item| Value::copy_of(item))?;
         self.counters.either(spot.bucket, value.is_some(), Counter::GetHits, Counter::GetMisses);
         Ok(value)
+    }
+
+    /// How many bytes the value of `key` has, which is not copied. It counts as no lookup.
+    ///
+    /// # Errors
+    ///
+    /// As for [`get`](Self::get).
+    pub fn value_len(
+        &self,
+        ctx: &Context,
+        now: UnixTime,
+        key: &[u8],
+    ) -> Result<Option<usize>, Rejected> {
+        self.with_live(ctx, now, self.spot(key), key, |item| item.value().len())
     }
 
     /// Looks up `key` and gives it a new expiration time: `gat` and `gats`.

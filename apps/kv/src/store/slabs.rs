@@ -1,7 +1,7 @@
 //! The slab allocator: pages, chunks, free lists and the order of eviction.
 //!
 //! ```text
-//!  memory limit = n pages of 1 MiB, each given to one size class for good
+//!  memory limit = n pages of 1 MiB (or of the largest item), each given to one class for good
 //!
 //!  class 0 ( 96 B)   [chunk|chunk|chunk|…]  free list, eviction order
 //!  class 1 (120 B)   [chunk|chunk|…      ]  free list, eviction order
@@ -21,7 +21,6 @@
 use bytes::BytesMut;
 
 use super::classes::SizeClasses;
-use super::config::PAGE_BYTES;
 use super::lru::Lru;
 use super::stats::ClassStats;
 
@@ -85,6 +84,7 @@ pub(super) enum Allocation {
 #[derive(Debug)]
 pub(super) struct Slabs {
     classes: Box<[Class]>,
+    page_bytes: usize,
     pages: u32,
     pages_max: u32,
     evict: bool,
@@ -102,7 +102,12 @@ struct Class {
 }
 
 impl Slabs {
-    pub(super) fn new(classes: &SizeClasses, pages_max: u32, evict: bool) -> Self {
+    pub(super) fn new(
+        classes: &SizeClasses,
+        page_bytes: usize,
+        pages_max: u32,
+        evict: bool,
+    ) -> Self {
         let classes = classes.sizes().iter().map(|&chunk_bytes| Class {
             chunk_bytes,
             pages: 0,
@@ -110,7 +115,7 @@ impl Slabs {
             free: Vec::new(),
             lru: Lru::new(),
         });
-        Self { classes: classes.collect(), pages: 0, pages_max, evict }
+        Self { classes: classes.collect(), page_bytes, pages: 0, pages_max, evict }
     }
 
     /// Asks for a chunk of `class` for an item of `bucket`.
@@ -128,7 +133,7 @@ impl Slabs {
                         return self.nominate(class);
                     }
                     // What is left of the page before, less than a chunk, stays unused.
-                    home.fresh = BytesMut::zeroed(PAGE_BYTES);
+                    home.fresh = BytesMut::zeroed(self.page_bytes);
                     home.pages += 1;
                     self.pages += 1;
                 }
@@ -210,11 +215,11 @@ impl Slabs {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Config;
+    use super::super::{Config, PAGE_BYTES};
     use super::*;
 
     fn slabs(pages_max: u32) -> Slabs {
-        Slabs::new(&SizeClasses::new(&Config::default()), pages_max, true)
+        Slabs::new(&SizeClasses::new(&Config::default()), PAGE_BYTES, pages_max, true)
     }
 
     fn granted(allocation: Allocation) -> Chunk {

@@ -256,6 +256,35 @@ fn a_failed_set_takes_the_old_value_with_it() {
 }
 
 #[test]
+fn items_may_be_larger_than_a_page() {
+    // All large values are of one size class: pages are not given to another.
+    let config = Config {
+        memory_limit_mib: 16,
+        item_bytes_max: 1_300_000,
+        growth_factor: 4.0,
+        hash_power: 4,
+        ..Config::default()
+    };
+    let store = Store::with_seed(&config, 3).unwrap();
+    // 12 pages of the largest item's size.
+    for round in 0..40_u8 {
+        let value = vec![round; 800_000 + 10_000 * usize::from(round)];
+        store.set(&patient(), NOW, &entry(&[round], &value)).unwrap();
+        assert_eq!(store.value_len(&patient(), NOW, &[round]).unwrap(), Some(value.len()));
+        assert!(store.get(&patient(), NOW, &[round]).unwrap().unwrap().data == value);
+        store.set(&patient(), NOW, &entry(&[round, 1], b"small")).unwrap();
+        check_accounts(&store);
+    }
+    assert_eq!(store.value_len(&patient(), NOW, b"none").unwrap(), None);
+    let stats = store.stats();
+    assert_eq!(stats.page_bytes, 12 * 1_300_000);
+    assert!(stats.page_bytes <= 16 << 20 && stats.evictions > 0, "{stats:?}");
+    let (key, value) = ([b'k'; 10], vec![0; 1_300_000]);
+    let refused = store.set(&patient(), NOW, &entry(&key, &value)).unwrap_err();
+    assert!(matches!(refused, StoreError::TooLarge { bytes_max: 1_300_000, .. }), "{refused}");
+}
+
+#[test]
 fn keys_have_one_to_250_bytes() {
     let store = store();
     for len in [0, 251, 300] {

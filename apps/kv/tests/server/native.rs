@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use seawall_kv::Exptime;
+use seawall_kv::memory::MemoryPolicy;
 use seawall_kv::native::{self, Reply};
 use seawall_kv::server::KvServer;
 use seawall_kv::store::Entry;
@@ -80,6 +81,32 @@ async fn a_value_that_does_not_fit_fails_the_call() {
     assert_eq!(code, Status::RESOURCE_EXHAUSTED);
     assert!(message.contains("at most 1024 fit"), "{message}");
     assert_eq!(server.stats().failures, 1);
+}
+
+#[tokio::test]
+async fn large_values_are_copied_and_sent_as_configured() {
+    let value = Bytes::from((0..900_000_u32).map(|n| n as u8).collect::<Vec<_>>());
+    for (semaphore, send) in
+        [(MemoryPolicy::None, true), (MemoryPolicy::Try, false), (MemoryPolicy::Wait, true)]
+    {
+        let mut config = config("none");
+        (config.large.semaphore, config.large.send) = (semaphore, send);
+        let server = start(config);
+        let client = client(&server);
+        let (key, exptime) = (Bytes::from("large"), Exptime::NEVER);
+        let large = native::Request::Set { key, value: value.clone(), flags: 7, exptime };
+        assert_eq!(call(&client, &large).await, Reply::Stored);
+        assert_eq!(call(&client, &set("small", "one", 0)).await, Reply::Stored);
+        let Reply::Hit { value: found, flags: 7 } = call(&client, &get("large")).await else {
+            panic!("it is there")
+        };
+        assert!(found == if send { value.clone() } else { Bytes::new() });
+        let small = Reply::Hit { value: "one".into(), flags: 7 };
+        assert_eq!(call(&client, &get("small")).await, small);
+        assert_eq!(call(&client, &get("none")).await, Reply::Miss);
+        let stats = server.store().stats();
+        assert_eq!((stats.get_hits, stats.get_misses), (2, 1), "to ask for a length is no lookup");
+    }
 }
 
 #[tokio::test]

@@ -62,7 +62,7 @@ pub(super) fn offer(app: App, config: &Table, load: &Table) -> Result<Offer, Str
         let folder = find(config, &["search", "folder"]).map_or_else(|| ".".into(), label);
         options.push(format!("--words={folder}/words.tsv"));
     }
-    if load.contains_key("path_by") && !load.contains_key("paths") {
+    if app == App::Synthetic && load.contains_key("path_by") && !load.contains_key("paths") {
         let paths = find(config, &["synthetic", "paths"]).map_or_else(|| "none".into(), label);
         options.push(format!("--paths={paths}"));
     }

@@ -64,6 +64,8 @@ pub(super) enum App {
     #[default]
     Synthetic,
     Kv,
+    Rocks,
+    Columns,
     Search,
 }
 
@@ -134,7 +136,19 @@ impl App {
         match self {
             Self::Synthetic => "synthetic",
             Self::Kv => "kv",
+            Self::Rocks => "rocks",
+            Self::Columns => "columns",
             Self::Search => "search",
+        }
+    }
+
+    /// Whether this build has it.
+    fn is_there(self) -> bool {
+        match self {
+            Self::Synthetic | Self::Kv => true,
+            Self::Rocks => cfg!(feature = "rocks"),
+            Self::Columns => cfg!(feature = "columns"),
+            Self::Search => cfg!(feature = "search"),
         }
     }
 }
@@ -307,8 +321,9 @@ pub(super) fn case(variant: &str, rate: &str) -> Params {
 fn parse(text: &str) -> Result<Table, PlanError> {
     let plan: Plan = toml::from_str(text).map_err(|error| PlanError::syntax(&error))?;
     // Before it is told that the server's configuration knows nothing of it.
-    if plan.app == App::Search && !cfg!(feature = "search") {
-        let how = "search is not in this build; build with `--features search`";
+    if !plan.app.is_there() {
+        let name = plan.app.name();
+        let how = format!("{name} is not in this build; build with `--features {name}`");
         return Err(PlanError::field("app", how));
     }
     let _: Forms = toml::from_str(text).map_err(|error| PlanError::syntax(&error))?;
@@ -360,10 +375,14 @@ mod tests {
                     let error = error.to_string();
                     assert!(error.contains("search is not in") || error.contains("words.tsv"));
                 }
+                Err(error) if ["rocks.toml", "columns.toml"].contains(&&*name) => {
+                    assert!(error.to_string().contains("is not in this build"), "{error}");
+                }
                 Err(error) => panic!("{name}: {error}"),
             }
         }
-        assert_eq!(count, 5);
+        let others = [cfg!(feature = "rocks"), cfg!(feature = "columns")];
+        assert_eq!(count, 6 + others.into_iter().filter(|is_there| *is_there).count());
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if let Workload::Kv(mix) = &offer.workload {
         for &address in &offer.servers {
             let what = format!("filling the store at {address}");
-            let progress = Progress::of_count(mix.keys().count(), what);
+            let progress = Progress::of_count(mix.key_count(), what);
             probe::fill(address, &offer.client, mix, |written| progress.reached(written))?;
         }
     }

@@ -25,6 +25,12 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Most keys of a store that is filled before the measurement: a quarter of an hour.
 const MOST_KEYS: u64 = 100_000_000;
 
+/// Parts of the requests that need memory bandwidth, as in Svalinn's evaluation (§5.2).
+#[cfg(feature = "rocks")]
+const ROCKS_SHARE: f64 = 0.2;
+#[cfg(feature = "columns")]
+const COLUMNS_SHARE: f64 = 0.01;
+
 const EXAMPLES: &str = "\
 Examples:
   seawall load 127.0.0.1:7117 --rate 20k --sessions 100 --time 5s
@@ -56,20 +62,39 @@ pub(crate) struct Options {
     workload: Kind,
 
     /// Requests of a kv workload: usr (99.8 % reads), usr-skewed (the same, with hot keys), var
-    /// (82 % writes, hot keys), or GETS/KEYS/VALUES such as 0.9/zipf:100000:0.99/uniform:5:1000
-    /// [default: usr]
+    /// (82 % writes, hot keys), svalinn (82 % writes, 9 % reads of megabytes), or GETS/KEYS/VALUES
+    /// such as 0.9/zipf:100000:0.99/uniform:5:1000 [default: usr]
     #[arg(long, value_name = "MIX")]
     mix: Option<KeyValueMix>,
 
-    /// Requests of a synthetic workload name their data path, and are measured apart by it
+    /// Requests of a synthetic workload name their data path, and are measured apart by it; those of
+    /// rocks and columns are of two kinds in any case, by method unless this says otherwise
     /// [default: they name none]
-    #[arg(long, value_enum, value_name = "HOW", requires = "paths")]
+    #[arg(long, value_enum, value_name = "HOW")]
     path_by: Option<NamedBy>,
 
-    /// Their data paths and how many take each, as the server's option --paths says, such as
-    /// hot:0.5
+    /// The data paths of a synthetic workload and how many requests take each, as the server's
+    /// option --paths says, such as hot:0.5
     #[arg(long, value_name = "PATHS", requires = "path_by")]
     paths: Option<Paths>,
+
+    /// Part of the requests of rocks and columns that are of the kind which takes memory
+    /// bandwidth, 0 to 1 [default: 0.2 for rocks, 0.01 for columns]
+    #[cfg(any(feature = "rocks", feature = "columns"))]
+    #[arg(long, value_name = "SHARE")]
+    large_share: Option<f64>,
+
+    /// Rows of which each maximum of a columns workload is, at random places of a series as
+    /// `seawall-columns build` makes it
+    #[cfg(feature = "columns")]
+    #[arg(long, value_name = "NUMBER", default_value_t = 20_000)]
+    rows: u32,
+
+    /// How many keys of a rocks workload have small values and how many large ones, as
+    /// `seawall-rocks build` wrote them: SMALL:LARGE
+    #[cfg(feature = "rocks")]
+    #[arg(long, value_name = "COUNTS", default_value_t = seawall_rocks::data::Counts::default())]
+    keys: seawall_rocks::data::Counts,
 
     /// The words of a search workload and how often each occurs, as `seawall-search build` wrote
     /// them: words.tsv
@@ -172,9 +197,31 @@ enum Kind {
     Synthetic,
     /// `seawall serve kv`; all keys are written before the measurement
     Kv,
+    /// `seawall serve rocks`; small and large values, as --large-share says
+    #[cfg(feature = "rocks")]
+    Rocks,
+    /// `seawall serve columns`; maxima and smoothing, as --large-share says
+    #[cfg(feature = "columns")]
+    Columns,
     /// `seawall serve search`; --words says what is searched for
     #[cfg(feature = "search")]
     Search,
+}
+
+impl Kind {
+    /// Whether its requests are of two kinds that can be told apart.
+    fn has_paths(self) -> bool {
+        match self {
+            Self::Synthetic => true,
+            Self::Kv => false,
+            #[cfg(feature = "rocks")]
+            Self::Rocks => true,
+            #[cfg(feature = "columns")]
+            Self::Columns => true,
+            #[cfg(feature = "search")]
+            Self::Search => false,
+        }
+    }
 }
 
 impl Options {
@@ -201,6 +248,18 @@ impl Options {
                 Some(by) => Workload::Paths { by, paths: self.paths.unwrap_or_default() },
             },
             Kind::Kv => Workload::Kv(self.mix.unwrap_or_else(KeyValueMix::usr)),
+            #[cfg(feature = "rocks")]
+            Kind::Rocks => Workload::Rocks {
+                keys: self.keys,
+                by: self.path_by.unwrap_or(NamedBy::Method),
+                large: self.large_share.unwrap_or(ROCKS_SHARE),
+            },
+            #[cfg(feature = "columns")]
+            Kind::Columns => Workload::Columns {
+                rows: self.rows,
+                by: self.path_by.unwrap_or(NamedBy::Method),
+                large: self.large_share.unwrap_or(COLUMNS_SHARE),
+            },
             #[cfg(feature = "search")]
             Kind::Search => Workload::Search(self.words()?.into()),
         };
@@ -229,6 +288,16 @@ impl Options {
                 None => "synthetic: requests that spend CPU time".into(),
                 Some(_) => format!("synthetic: paths {}", self.paths.unwrap_or_default()),
             },
+            #[cfg(feature = "rocks")]
+            (Kind::Rocks, _) => {
+                let share = self.large_share.unwrap_or(ROCKS_SHARE);
+                format!("rocks: {share} of the requests for large values, {} keys", self.keys)
+            }
+            #[cfg(feature = "columns")]
+            (Kind::Columns, _) => {
+                let share = self.large_share.unwrap_or(COLUMNS_SHARE);
+                format!("columns: {share} of the requests smooth a column")
+            }
             #[cfg(feature = "search")]
             (Kind::Search, _) => "search: one word each, as likely as it is frequent".into(),
             (Kind::Kv, mix) => format!("kv: {}", mix.unwrap_or_else(KeyValueMix::usr)),
@@ -260,12 +329,26 @@ impl Options {
         if self.mix.is_some() && self.workload != Kind::Kv {
             bail!("--mix says what a key-value store is asked; add --workload kv");
         }
-        if let Some(keys) = self.mix.map(|mix| mix.keys().count()).filter(|&keys| keys > MOST_KEYS)
-        {
+        if let Some(keys) = self.mix.map(|mix| mix.key_count()).filter(|&keys| keys > MOST_KEYS) {
             bail!("--mix has {keys} keys, all to be written before; allowed: 1 to {MOST_KEYS}");
         }
-        if self.path_by.is_some() && self.workload != Kind::Synthetic {
-            bail!("--path-by is about synthetic requests; leave --workload away");
+        if self.path_by.is_some() && !self.workload.has_paths() {
+            bail!("--path-by is about requests of several kinds; leave --workload away");
+        }
+        if self.workload == Kind::Synthetic && self.path_by.is_some() && self.paths.is_none() {
+            bail!("--path-by needs --paths, which says how many requests take which path: hot:0.5");
+        }
+        if self.paths.is_some() && self.workload != Kind::Synthetic {
+            bail!("--paths is about synthetic requests; leave --workload away");
+        }
+        #[cfg(any(feature = "rocks", feature = "columns"))]
+        if let Some(share) = self.large_share {
+            if self.workload == Kind::Synthetic || !self.workload.has_paths() {
+                bail!("--large-share is about rocks and columns; choose one with --workload");
+            }
+            if !(0.0..=1.0).contains(&share) {
+                bail!("--large-share is {share}; allowed: 0 to 1");
+            }
         }
         if self.time.is_zero() {
             bail!("--time is 0s; allowed: above 0s");

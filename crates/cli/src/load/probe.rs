@@ -135,7 +135,7 @@ pub(crate) fn fill(
     let config = &patient(config);
     runtime()?.block_on(async {
         let session = sessions::connect(server, config).await?;
-        let (keys, value_max) = (mix.keys().count(), mix.values().max());
+        let (keys, value_max) = (mix.key_count(), mix.value_max());
         let largest = workload::set(keys - 1, 0).payload.len() as u64 + u64::from(value_max);
         let allowed = session.settings().body_max;
         if largest > u64::from(allowed) {
@@ -152,7 +152,7 @@ pub(crate) fn fill(
             key = batch.end;
             let writes: Vec<_> = batch
                 .map(|key| {
-                    let request = workload::set(key, mix.values().sample(&mut rng));
+                    let request = workload::set(key, mix.value_len(key, &mut rng));
                     (request.clone(), session.call(request))
                 })
                 .collect();

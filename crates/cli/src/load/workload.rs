@@ -11,6 +11,8 @@ use crate::serve::{PATH_NAMES, PATHS, WORK};
 
 /// The index of lookups among the classes of [`Workload::Kv`]; that of writes is 1.
 const LOOKUP: usize = 0;
+/// The index of lookups of large values, if the mix has them.
+const LARGE_LOOKUP: usize = 2;
 
 /// A kind of requests.
 #[derive(Clone, Debug)]
@@ -26,6 +28,26 @@ pub(crate) enum Workload {
     },
     /// Reads and writes of a key-value store.
     Kv(KeyValueMix),
+    /// Lookups of small and of large values (Svalinn §5.1).
+    #[cfg(feature = "rocks")]
+    Rocks {
+        /// How many keys there are.
+        keys: seawall_rocks::data::Counts,
+        /// How a request says which kind it is.
+        by: NamedBy,
+        /// Part of the requests that ask for large values, 0 to 1.
+        large: f64,
+    },
+    /// Maxima of a column, and smoothing of it (Svalinn §5.1).
+    #[cfg(feature = "columns")]
+    Columns {
+        /// Rows of which each maximum is.
+        rows: u32,
+        /// How a request says which kind it is.
+        by: NamedBy,
+        /// Part of the requests that smooth, 0 to 1.
+        large: f64,
+    },
     /// Searches for one word each, as likely as it is frequent (Protego §5.2).
     #[cfg(feature = "search")]
     Search(std::sync::Arc<seawall_search::words::Words>),
@@ -46,7 +68,12 @@ impl Workload {
         match self {
             Self::Synthetic => &["work"],
             Self::Paths { paths, .. } => &PATH_NAMES[..paths.count()],
+            Self::Kv(mix) if mix.has_large() => &["get", "set", "get_large"],
             Self::Kv(_) => &["get", "set"],
+            #[cfg(feature = "rocks")]
+            Self::Rocks { .. } => &["small", "large"],
+            #[cfg(feature = "columns")]
+            Self::Columns { .. } => &["max", "smooth"],
             #[cfg(feature = "search")]
             Self::Search(_) => &["search"],
         }
@@ -65,9 +92,20 @@ impl Workload {
                 (path, request)
             }
             Self::Kv(mix) => match mix.sample(rng) {
+                Operation::Get { key } if mix.is_large(key) => (LARGE_LOOKUP, get(key)),
                 Operation::Get { key } => (LOOKUP, get(key)),
                 Operation::Set { key, value_len } => (1, set(key, value_len)),
             },
+            #[cfg(feature = "rocks")]
+            Self::Rocks { keys, by, large } => {
+                let large = rng.chance(*large);
+                (usize::from(large), lookup(*keys, *by, large, rng))
+            }
+            #[cfg(feature = "columns")]
+            Self::Columns { rows, by, large } => {
+                let large = rng.chance(*large);
+                (usize::from(large), compute(*rows, *by, large, rng))
+            }
             #[cfg(feature = "search")]
             Self::Search(words) => (0, search(words.sample(rng))),
         }
@@ -84,11 +122,19 @@ pub(super) struct Lookups {
 impl Lookups {
     /// A request of this class was answered with `reply`; it may be no lookup.
     pub(super) fn answered(&mut self, workload: &Workload, class: usize, reply: &Bytes) {
-        if matches!(workload, Workload::Kv(_)) && class == LOOKUP {
-            let reply = native::Reply::decode(reply.clone());
-            self.hits += u64::from(matches!(reply, Ok(native::Reply::Hit { .. })));
-            self.all += 1;
-        }
+        let hit = match workload {
+            Workload::Kv(_) if [LOOKUP, LARGE_LOOKUP].contains(&class) => {
+                let reply = native::Reply::decode(reply.clone());
+                matches!(reply, Ok(native::Reply::Hit { .. }))
+            }
+            #[cfg(feature = "rocks")]
+            Workload::Rocks { .. } => {
+                matches!(seawall_rocks::native::decode_reply(reply.clone()), Ok(Some(_)))
+            }
+            _ => return,
+        };
+        self.hits += u64::from(hit);
+        self.all += 1;
     }
 
     /// Adds what another thread has seen.
@@ -119,6 +165,35 @@ pub(super) fn set(key: u64, value_len: u32) -> Request {
         exptime: seawall_kv::Exptime::NEVER,
     };
     encoded(native::SET, &request)
+}
+
+/// A lookup of a value of either kind, all of a kind alike.
+#[cfg(feature = "rocks")]
+fn lookup(keys: seawall_rocks::data::Counts, by: NamedBy, large: bool, rng: &mut Rng) -> Request {
+    use seawall_rocks::{data, native};
+    let (method, key) = if large {
+        (native::GET_LARGE, data::large_key(rng.below(keys.large)))
+    } else {
+        (native::GET_SMALL, data::small_key(rng.below(keys.small)))
+    };
+    Request::new(if by == NamedBy::Data { native::GET } else { method }, key)
+}
+
+/// A computation of either kind.
+#[cfg(feature = "columns")]
+fn compute(rows: u32, by: NamedBy, large: bool, rng: &mut Rng) -> Request {
+    use seawall_columns::{native, series};
+    let request = match large {
+        // As in the experiment (Svalinn's authors' client).
+        true => native::Request::Smooth { span: 5 },
+        false => {
+            // In a series of the usual length these rows are all there.
+            let places = series::ROWS.saturating_sub(rows as usize) + 1;
+            native::Request::Max { first: rng.below(places as u64) as u32, rows }
+        }
+    };
+    let method = if by == NamedBy::Data { native::COMPUTE } else { request.method() };
+    Request::new(method, request.encode())
 }
 
 /// A search for the best ten documents, as one page of results shows them.

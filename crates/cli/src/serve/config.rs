@@ -4,8 +4,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
+#[cfg(feature = "columns")]
+use seawall_columns::server::ColumnsConfig;
 use seawall_control::config::duration;
-use seawall_kv::server::KvConfig;
+use seawall_kv::server::{KvConfig, LargeValues};
+#[cfg(feature = "rocks")]
+use seawall_rocks::server::RocksConfig;
 use seawall_rpc::ServerConfig;
 #[cfg(feature = "search")]
 use seawall_search::{engine::EngineConfig, server::SearchConfig};
@@ -24,6 +28,12 @@ pub(crate) struct Config {
     pub(super) synthetic: synthetic::Config,
     /// `seawall serve kv`.
     pub(super) kv: Kv,
+    /// `seawall serve rocks`.
+    #[cfg(feature = "rocks")]
+    pub(super) rocks: Rocks,
+    /// `seawall serve columns`.
+    #[cfg(feature = "columns")]
+    pub(super) columns: Columns,
     /// `seawall serve search`.
     #[cfg(feature = "search")]
     pub(super) search: Search,
@@ -37,6 +47,8 @@ pub(crate) struct Config {
 pub(super) struct Kv {
     /// Memory, hash table and item limits.
     pub(super) store: seawall_kv::Config,
+    /// What is done about large values.
+    pub(super) large: LargeValues,
     /// Where to listen for memcached's text protocol; nowhere by default.
     pub(super) memcached: Option<SocketAddr>,
     /// Commands that one memcached connection may have unanswered.
@@ -48,8 +60,46 @@ pub(super) struct Kv {
 
 impl Default for Kv {
     fn default() -> Self {
-        let KvConfig { store, memcached, pipeline, sweep_period, .. } = KvConfig::default();
-        Self { store, memcached, pipeline, sweep_period }
+        let KvConfig { store, large, memcached, pipeline, sweep_period, .. } = KvConfig::default();
+        Self { store, large, memcached, pipeline, sweep_period }
+    }
+}
+
+/// A RocksDB server, without what all servers have.
+#[cfg(feature = "rocks")]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Rocks {
+    /// The folder with the store.
+    pub(super) folder: std::path::PathBuf,
+    /// How values are read.
+    pub(super) store: seawall_rocks::store::StoreConfig,
+}
+
+#[cfg(feature = "rocks")]
+impl Default for Rocks {
+    fn default() -> Self {
+        let RocksConfig { folder, store, .. } = RocksConfig::default();
+        Self { folder, store }
+    }
+}
+
+/// A column server, without what all servers have.
+#[cfg(feature = "columns")]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Columns {
+    /// The file with the series.
+    pub(super) file: std::path::PathBuf,
+    /// How it computes.
+    pub(super) store: seawall_columns::store::StoreConfig,
+}
+
+#[cfg(feature = "columns")]
+impl Default for Columns {
+    fn default() -> Self {
+        let ColumnsConfig { file, store, .. } = ColumnsConfig::default();
+        Self { file, store }
     }
 }
 
@@ -75,8 +125,22 @@ pub(super) struct Metrics {
 impl Config {
     /// The key-value server that this describes.
     pub(super) fn kv(&self) -> KvConfig {
-        let Kv { store, memcached, pipeline, sweep_period } = self.kv.clone();
-        KvConfig { store, server: self.server.clone(), memcached, pipeline, sweep_period }
+        let Kv { store, large, memcached, pipeline, sweep_period } = self.kv.clone();
+        KvConfig { store, large, server: self.server.clone(), memcached, pipeline, sweep_period }
+    }
+
+    /// The RocksDB server that this describes.
+    #[cfg(feature = "rocks")]
+    pub(super) fn rocks(&self) -> RocksConfig {
+        let Rocks { folder, store } = self.rocks.clone();
+        RocksConfig { folder, store, server: self.server.clone() }
+    }
+
+    /// The column server that this describes.
+    #[cfg(feature = "columns")]
+    pub(super) fn columns(&self) -> ColumnsConfig {
+        let Columns { file, store } = self.columns.clone();
+        ColumnsConfig { file, store, server: self.server.clone() }
     }
 
     /// The search server that this describes.
@@ -97,6 +161,10 @@ impl Config {
         let server = &self.server;
         server.admission.build().map_err(|error| anyhow!("server.admission.{error}"))?;
         server.validate().map_err(|error| anyhow!("server.{error}"))?;
+        #[cfg(feature = "rocks")]
+        self.rocks.store.validate().map_err(|error| anyhow!("rocks.store.{error}"))?;
+        #[cfg(feature = "columns")]
+        self.columns.store.validate().map_err(|error| anyhow!("columns.store.{error}"))?;
         #[cfg(feature = "search")]
         self.search.engine.validate().map_err(|error| anyhow!("search.engine.{error}"))?;
         self.kv.store.validate().map_err(|error| anyhow!("in kv.store: {error}"))?;

@@ -18,6 +18,7 @@ use clap::{Args, Subcommand};
 use seawall_control::admission;
 use seawall_control::config::duration;
 use seawall_control::predict::lock::LockKind;
+use seawall_kv::memory::MemoryPolicy;
 use seawall_measure::{Paths, ServiceTime};
 use seawall_sync::contention;
 use toml::Value;
@@ -61,7 +62,22 @@ Examples:
   seawall serve kv --memcached 127.0.0.1:11211      also for memcached's clients
   seawall serve kv --set kv.store.memory_limit_mib=1024
   seawall serve kv --locks plain --set kv.store.hash_power=17
+  seawall serve kv --semaphore try --set kv.store.item_bytes_max=1300000    for --mix svalinn
   seawall load 127.0.0.1:7117 --workload kv         then offer it a load";
+
+#[cfg(feature = "rocks")]
+const ROCKS_EXAMPLES: &str = "\
+Examples:
+  seawall serve rocks store --slo 10ms              what `seawall-rocks build store` built
+  seawall serve rocks store --semaphore try --set rocks.store.send_values=false
+  seawall load 127.0.0.1:7117 --workload rocks --large-share 0.2    then offer it a load";
+
+#[cfg(feature = "columns")]
+const COLUMNS_EXAMPLES: &str = "\
+Examples:
+  seawall serve columns series.arrow --slo 10ms     what `seawall-columns build` made
+  seawall serve columns series.arrow --semaphore try
+  seawall load 127.0.0.1:7117 --workload columns --large-share 0.01    then offer it a load";
 
 #[cfg(feature = "search")]
 const SEARCH_EXAMPLES: &str = "\
@@ -157,6 +173,36 @@ enum Service {
         #[command(flatten)]
         settings: Settings,
     },
+    /// RocksDB with small and large values
+    #[cfg(feature = "rocks")]
+    #[command(after_help = ROCKS_EXAMPLES)]
+    Rocks {
+        /// The folder with the store [default: the current folder]
+        folder: Option<String>,
+
+        /// What a request does that is about to copy a large value: it does so (none), is refused
+        /// if too many do (try), or is refused if it cannot wait (wait) [default: none]
+        #[arg(long, value_name = "POLICY", value_parser = semaphores())]
+        semaphore: Option<String>,
+
+        #[command(flatten)]
+        settings: Settings,
+    },
+    /// A column store of prices
+    #[cfg(feature = "columns")]
+    #[command(after_help = COLUMNS_EXAMPLES)]
+    Columns {
+        /// The file with the series [default: series.arrow]
+        file: Option<String>,
+
+        /// What a request does that is about to write a column: it does so (none), is refused if
+        /// too many do (try), or is refused if it cannot wait (wait) [default: none]
+        #[arg(long, value_name = "POLICY", value_parser = semaphores())]
+        semaphore: Option<String>,
+
+        #[command(flatten)]
+        settings: Settings,
+    },
     /// Full-text search
     #[cfg(feature = "search")]
     #[command(after_help = SEARCH_EXAMPLES)]
@@ -179,6 +225,11 @@ enum Service {
         /// oldest-waiter, the queued-work, or the larger of both [default: larger]
         #[arg(long, value_name = "KIND", value_parser = lock_kinds())]
         locks: Option<String>,
+
+        /// What a lookup does that is about to copy a large value: it does so (none), is refused
+        /// if too many do (try), or is refused if it cannot wait (wait) [default: none]
+        #[arg(long, value_name = "POLICY", value_parser = semaphores())]
+        semaphore: Option<String>,
 
         #[command(flatten)]
         settings: Settings,
@@ -229,6 +280,10 @@ fn lock_kinds() -> PossibleValuesParser {
     PossibleValuesParser::new(LockKind::NAMED.map(|(name, _)| name))
 }
 
+fn semaphores() -> PossibleValuesParser {
+    PossibleValuesParser::new(MemoryPolicy::NAMES)
+}
+
 fn read(options: &Options) -> Result<Config> {
     let (own, settings) = match &options.service {
         Service::Synthetic { service, wait, paths, locks, settings } => {
@@ -240,10 +295,27 @@ fn read(options: &Options) -> Result<Config> {
             ];
             (own, settings)
         }
-        Service::Kv { memcached, locks, settings } => {
+        Service::Kv { memcached, locks, semaphore, settings } => {
             let own = vec![
                 ("kv.memcached", text(memcached.as_ref())),
                 ("kv.store.locks", text(locks.as_ref())),
+                ("kv.large.semaphore", text(semaphore.as_ref())),
+            ];
+            (own, settings)
+        }
+        #[cfg(feature = "rocks")]
+        Service::Rocks { folder, semaphore, settings } => {
+            let own = vec![
+                ("rocks.folder", text(folder.as_ref())),
+                ("rocks.store.semaphore", text(semaphore.as_ref())),
+            ];
+            (own, settings)
+        }
+        #[cfg(feature = "columns")]
+        Service::Columns { file, semaphore, settings } => {
+            let own = vec![
+                ("columns.file", text(file.as_ref())),
+                ("columns.store.semaphore", text(semaphore.as_ref())),
             ];
             (own, settings)
         }
@@ -292,6 +364,10 @@ fn describe(service: &Service, config: &Config, ready: &Ready) -> String {
     let what = match service {
         Service::Synthetic { .. } => config.synthetic.to_string(),
         Service::Kv { .. } => "key-value store".into(),
+        #[cfg(feature = "rocks")]
+        Service::Rocks { .. } => format!("RocksDB in {}", config.rocks.folder.display()),
+        #[cfg(feature = "columns")]
+        Service::Columns { .. } => format!("columns of {}", config.columns.file.display()),
         #[cfg(feature = "search")]
         Service::Search { .. } => format!("search in {}", config.search.folder.display()),
     };

@@ -4,7 +4,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Result;
+#[cfg(feature = "columns")]
+use seawall_columns::server::ColumnsServer;
 use seawall_kv::server::KvServer;
+#[cfg(feature = "rocks")]
+use seawall_rocks::server::RocksServer;
 use seawall_rpc::{Server, Stats};
 #[cfg(feature = "search")]
 use seawall_search::server::SearchServer;
@@ -25,6 +29,10 @@ pub(crate) struct Ready {
 pub(super) enum Running {
     Synthetic(Server),
     Kv(KvServer),
+    #[cfg(feature = "rocks")]
+    Rocks(RocksServer),
+    #[cfg(feature = "columns")]
+    Columns(ColumnsServer),
     #[cfg(feature = "search")]
     Search(SearchServer),
 }
@@ -42,6 +50,10 @@ impl Running {
                 Self::Synthetic(Server::start(config.server.clone(), router)?)
             }
             Service::Kv { .. } => Self::Kv(KvServer::start(config.kv())?),
+            #[cfg(feature = "rocks")]
+            Service::Rocks { .. } => Self::Rocks(RocksServer::start(config.rocks())?),
+            #[cfg(feature = "columns")]
+            Service::Columns { .. } => Self::Columns(ColumnsServer::start(config.columns())?),
             #[cfg(feature = "search")]
             Service::Search { .. } => Self::Search(SearchServer::start(config.search())?),
         })
@@ -53,6 +65,10 @@ impl Running {
             Self::Kv(server) => {
                 Ready { address: server.address(), memcached: server.memcached_address() }
             }
+            #[cfg(feature = "rocks")]
+            Self::Rocks(server) => Ready { address: server.address(), memcached: None },
+            #[cfg(feature = "columns")]
+            Self::Columns(server) => Ready { address: server.address(), memcached: None },
             #[cfg(feature = "search")]
             Self::Search(server) => Ready { address: server.address(), memcached: None },
         }
@@ -62,6 +78,10 @@ impl Running {
         match self {
             Self::Synthetic(server) => server.stats(),
             Self::Kv(server) => server.stats(),
+            #[cfg(feature = "rocks")]
+            Self::Rocks(server) => server.stats(),
+            #[cfg(feature = "columns")]
+            Self::Columns(server) => server.stats(),
             #[cfg(feature = "search")]
             Self::Search(server) => server.stats(),
         }
@@ -72,6 +92,10 @@ impl Running {
         match self {
             Self::Synthetic(server) => server.shutdown(grace),
             Self::Kv(server) => server.shutdown(grace),
+            #[cfg(feature = "rocks")]
+            Self::Rocks(server) => server.shutdown(grace),
+            #[cfg(feature = "columns")]
+            Self::Columns(server) => server.shutdown(grace),
             #[cfg(feature = "search")]
             Self::Search(server) => server.shutdown(grace),
         }

@@ -90,6 +90,20 @@ fn every_kind_of_lock_serves_protegos_mixes() {
 }
 
 #[test]
+fn large_values_are_read_apart_whatever_the_semaphore() {
+    let mix = "0.5/uniform:200/uniform:5:1000/0.5/uniform:9/uniform:800000:1200000";
+    for semaphore in ["none", "try", "wait"] {
+        let sizes = ["item_bytes_max=1300000", "memory_limit_mib=64"];
+        let sizes = sizes.map(|size| format!("--set=kv.store.{size}"));
+        let kv = ["kv", "--semaphore", semaphore, "--set=server.limits.body_bytes=1300000"];
+        let server = Served::start(&[&kv[..], &[&sizes[0], &sizes[1]]].concat());
+        let summary = load(&[&server], &["--workload", "kv", "--mix", mix, "--json"]).json();
+        check(&summary, &["get", "set", "get_large"]);
+        assert_eq!(summary["hit_share"], 1.0, "all keys were written before");
+    }
+}
+
+#[test]
 fn a_store_that_does_not_take_the_values_says_why() {
     let server = Served::start(&["kv", "--set", "kv.store.item_bytes_max=1024"]);
     let address = server.address();

@@ -1,5 +1,7 @@
 //! The `seawall` command, as its users meet it: real processes, their output and their exit codes.
 
+#[cfg(feature = "columns")]
+mod columns;
 mod compare;
 mod config;
 mod crowd;
@@ -10,6 +12,8 @@ mod load;
 mod metrics;
 mod pages;
 mod paths;
+#[cfg(feature = "rocks")]
+mod rocks;
 #[cfg(feature = "search")]
 mod search;
 mod serve;
