@@ -3,17 +3,13 @@
 //! Svalinn's `m_semaphore` (§3.4, §4): its callers enter before the memory-heavy part of a request
 //! and leave after it.
 
-use std::num::NonZero;
-use std::sync::LazyLock;
-use std::thread::available_parallelism;
-
 use seawall_control::request::{Context, Rejected, Stage};
-use seawall_rpc::clock;
-use seawall_sync::{Semaphore, SemaphorePermit};
+use seawall_sync::MemorySemaphore;
+use seawall_sync::memory::MemoryPermit;
 use serde::{Deserialize, Serialize};
 
 /// The stage of the semaphore, in refusals.
-pub const MEMORY: Stage = Stage(Stage::FIRST_OWN + 2);
+pub const MEMORY: Stage = Stage::MEMORY;
 
 /// What a request does that comes to the memory-heavy part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,29 +34,19 @@ impl MemoryPolicy {
     /// # Errors
     ///
     /// There is no room, and the request may not or cannot wait for it.
-    pub async fn enter(self, ctx: &Context) -> Result<Option<SemaphorePermit<'static>>, Rejected> {
+    pub async fn enter(self, ctx: &Context) -> Result<Option<MemoryPermit<'static>>, Rejected> {
         match self {
             Self::None => Ok(None),
             Self::Try if ctx.claims().droppable => {
-                semaphore().try_acquire().map(Some).ok_or_else(|| {
-                    // Nobody waits, so that who comes would wait for one turn.
-                    let turn = semaphore().snapshot().hold;
-                    Rejected::new(MEMORY, turn, ctx.remaining(clock::now()))
-                })
+                semaphore().try_wait().map(Some).ok_or_else(|| semaphore().refusal(ctx))
             }
-            _ => semaphore().acquire(ctx).await.map(Some),
+            _ => semaphore().wait_if_uncongested(ctx).await.map(Some),
         }
     }
 }
 
-fn semaphore() -> &'static Semaphore {
-    static SHARED: LazyLock<Semaphore> = LazyLock::new(|| {
-        // Half of the cores: Svalinn's machines need a third to three quarters of theirs to use all
-        // memory bandwidth (§5.2).
-        let cores = available_parallelism().map_or(1, NonZero::get) as u32;
-        Semaphore::new((cores / 2).max(1)).at(MEMORY, "memory")
-    });
-    &SHARED
+fn semaphore() -> &'static MemorySemaphore {
+    MemorySemaphore::shared()
 }
 
 #[cfg(test)]
@@ -80,7 +66,7 @@ mod tests {
     /// One test, since all of them would use the one semaphore.
     #[tokio::test]
     async fn who_finds_no_room_is_refused_where_it_is() {
-        let all: Vec<_> = std::iter::from_fn(|| semaphore().try_acquire()).collect();
+        let all: Vec<_> = std::iter::from_fn(|| semaphore().try_wait()).collect();
         assert!(matches!(MemoryPolicy::None.enter(&request(true)).await, Ok(None)));
         for policy in [MemoryPolicy::Try, MemoryPolicy::Wait] {
             let refused = policy.enter(&request(true)).await.unwrap_err();

@@ -2,7 +2,7 @@
 
 use seawall_control::config::ConfigError;
 use seawall_control::request::{Context, Rejected};
-use seawall_sync::SemaphorePermit;
+use seawall_sync::memory::MemoryPermit;
 use serde::{Deserialize, Serialize};
 
 use crate::memory::MemoryPolicy;
@@ -60,7 +60,7 @@ impl LargeValues {
         ctx: &Context,
         now: UnixTime,
         request: &Request,
-    ) -> Result<Option<SemaphorePermit<'static>>, Rejected> {
+    ) -> Result<Option<MemoryPermit<'static>>, Rejected> {
         match request {
             Request::Get { key } if self.semaphore != MemoryPolicy::None => {
                 match store.value_len(ctx, now, key)? {
