@@ -22,6 +22,8 @@ impl Stage {
     pub const RUN_QUEUE: Self = Self(4);
     /// The handler itself, or what it called.
     pub const HANDLER: Self = Self(5);
+    /// The memory semaphore, which bounds how many use the memory's bandwidth at once.
+    pub const MEMORY: Self = Self(6);
     /// The number of the first stage that an application may name.
     pub const FIRST_OWN: u8 = 16;
 
@@ -34,6 +36,7 @@ impl Stage {
             Self::SOCKET => "socket",
             Self::RUN_QUEUE => "run_queue",
             Self::HANDLER => "handler",
+            Self::MEMORY => "memory",
             _ => return None,
         })
     }

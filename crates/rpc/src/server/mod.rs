@@ -192,8 +192,14 @@ impl Drop for Server {
 impl Shared {
     /// What a client must know.
     fn settings(&self) -> wire::Settings {
-        let own =
-            [Stage::CLIENT, Stage::ADMISSION, Stage::SOCKET, Stage::RUN_QUEUE, Stage::HANDLER];
+        let own = [
+            Stage::CLIENT,
+            Stage::ADMISSION,
+            Stage::SOCKET,
+            Stage::RUN_QUEUE,
+            Stage::HANDLER,
+            Stage::MEMORY,
+        ];
         let name = |stage: Stage| (stage, stage.name().unwrap_or_default().to_owned());
         wire::Settings {
             algorithm: self.algorithm.to_owned(),

@@ -1,4 +1,5 @@
-//! A request's handler: steps on a core, with a lock or without, and waits in between.
+//! A request's handler: steps on a core, with a lock or with memory or without, and waits in
+//! between.
 
 use std::time::Duration;
 
@@ -47,9 +48,9 @@ impl World<'_> {
         Ok(())
     }
 
-    /// The request's next step begins on an idle core, or it waits for the step's lock, or is
-    /// refused there.
-    fn step(&mut self, index: u16, id: RequestId) {
+    /// The request's next step begins or goes on on an idle core, or it waits for the step's lock
+    /// or for the memory, or is refused there.
+    pub(super) fn step(&mut self, index: u16, id: RequestId) {
         let request = &mut self.requests[id];
         let step = self.classes.step(request.class, request.step).expect("its steps are not over");
         let locks = &mut self.servers[usize::from(index)].locks;
@@ -68,9 +69,41 @@ impl World<'_> {
             }
         }
         request.has_lock = step.lock.is_some();
+        let (memory, plain) = (step.memory, step.plain);
+        if memory.is_some() && request.draws_since.is_none() {
+            match self.enter_memory(index, id, plain) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(rejected) => {
+                    self.unlock(index, id);
+                    let link = self.requests[id].link;
+                    return self.refuse(link, id, rejected.stage);
+                }
+            }
+        }
+        let time = self.work_left(id);
+        match (memory, &self.scenario.server.preempt) {
+            (Some(draw), _) => self.draw(index, id, time, draw),
+            (None, Some(preempt)) => {
+                let slice = time.min(preempt.quantum);
+                self.requests[id].left = time - slice;
+                self.occupy(index, Work::Running { request: id }, slice);
+            }
+            (None, None) => self.occupy(index, Work::Running { request: id }, time),
+        }
+    }
+
+    /// What the step has left to do, or all of it if it begins.
+    fn work_left(&mut self, id: RequestId) -> Duration {
+        let request = &mut self.requests[id];
+        if !request.left.is_zero() {
+            return std::mem::take(&mut request.left);
+        }
+        let step = self.classes.step(request.class, request.step).expect("its steps are not over");
         let time = step.cpu.sample(&mut request.work);
-        request.worked += time;
-        self.occupy(index, Work::Running { request: id }, time);
+        // Of a step that the memory may slow it is known when it is over.
+        request.worked += if step.memory.is_some() { Duration::ZERO } else { time };
+        time
     }
 
     /// A step's work on a core has ended; what it waits for comes then.
@@ -103,6 +136,7 @@ impl World<'_> {
 
     /// A step has ended. True if there is another one.
     fn ended(&mut self, index: u16, id: RequestId) -> bool {
+        self.leave_memory(index, id);
         self.unlock(index, id);
         let request = &mut self.requests[id];
         request.step += 1;
@@ -139,6 +173,7 @@ impl World<'_> {
 
     /// Nobody wants the request any more, and its turn has come.
     fn drop_orphan(&mut self, index: u16, id: RequestId) {
+        self.leave_memory(index, id);
         self.unlock(index, id);
         self.books.forgotten(self.requests.remove(id).state);
     }
