@@ -69,41 +69,12 @@ impl World<'_> {
             }
         }
         request.has_lock = step.lock.is_some();
-        let (memory, plain) = (step.memory, step.plain);
-        if memory.is_some() && request.draws_since.is_none() {
-            match self.enter_memory(index, id, plain) {
-                Ok(true) => {}
-                Ok(false) => return,
-                Err(rejected) => {
-                    self.unlock(index, id);
-                    let link = self.requests[id].link;
-                    return self.refuse(link, id, rejected.stage);
-                }
-            }
+        if step.memory.is_some() || self.scenario.server.preempt.is_some() {
+            return self.step_with_pauses(index, id);
         }
-        let time = self.work_left(id);
-        match (memory, &self.scenario.server.preempt) {
-            (Some(draw), _) => self.draw(index, id, time, draw),
-            (None, Some(preempt)) => {
-                let slice = time.min(preempt.quantum);
-                self.requests[id].left = time - slice;
-                self.occupy(index, Work::Running { request: id }, slice);
-            }
-            (None, None) => self.occupy(index, Work::Running { request: id }, time),
-        }
-    }
-
-    /// What the step has left to do, or all of it if it begins.
-    fn work_left(&mut self, id: RequestId) -> Duration {
-        let request = &mut self.requests[id];
-        if !request.left.is_zero() {
-            return std::mem::take(&mut request.left);
-        }
-        let step = self.classes.step(request.class, request.step).expect("its steps are not over");
         let time = step.cpu.sample(&mut request.work);
-        // Of a step that the memory may slow it is known when it is over.
-        request.worked += if step.memory.is_some() { Duration::ZERO } else { time };
-        time
+        request.worked += time;
+        self.occupy(index, Work::Running { request: id }, time);
     }
 
     /// A step's work on a core has ended; what it waits for comes then.
@@ -155,7 +126,7 @@ impl World<'_> {
     }
 
     /// Hands the lock that the request's step needed, if it has it, to who waits longest.
-    fn unlock(&mut self, index: u16, id: RequestId) {
+    pub(super) fn unlock(&mut self, index: u16, id: RequestId) {
         let request = &mut self.requests[id];
         if !std::mem::take(&mut request.has_lock) {
             return;

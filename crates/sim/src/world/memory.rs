@@ -98,7 +98,7 @@ impl Memory {
         draw: Bandwidth,
     ) -> u32 {
         self.advance(now);
-        let (end, bytes) = (self.clock + (time::nanos(time) << BITS), draw.bytes());
+        let (end, bytes) = (self.clock.saturating_add(clock(time)), draw.bytes());
         let before = self.draws[usize::from(core)].replace(Draw { end, bytes, begun: now });
         assert!(before.is_none(), "a core does one thing at a time");
         self.ends.insert((end, core));
@@ -181,7 +181,8 @@ impl Memory {
     }
 
     fn advance(&mut self, now: Instant) {
-        self.clock += time::nanos(now.since(self.since)) * self.rate;
+        let passed = time::nanos(now.since(self.since)).saturating_mul(self.rate);
+        self.clock = self.clock.saturating_add(passed);
         self.since = now;
     }
 
@@ -196,6 +197,11 @@ impl Memory {
         };
         self.used.set(now, demand.min(bandwidth));
     }
+}
+
+/// How far the clock goes at full speed.
+fn clock(time: Duration) -> u64 {
+    time::nanos(time).saturating_mul(FULL)
 }
 
 #[cfg(test)]

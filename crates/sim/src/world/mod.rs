@@ -11,11 +11,13 @@
 
 mod books;
 mod client;
+mod counts;
 mod drawing;
 mod handler;
 mod level;
 mod lock;
 mod memory;
+mod meters;
 mod recovery;
 mod request;
 mod retry;
@@ -38,8 +40,8 @@ use seawall_measure::{
 };
 
 pub use books::Violation;
-pub use drawing::MemoryUse;
-pub use server::Counts;
+pub use counts::Counts;
+pub use meters::MemoryUse;
 
 use crate::queue::Queue;
 use crate::scenario::Scenario;
@@ -101,6 +103,8 @@ pub struct World<'a> {
     scenario: &'a Scenario,
     algorithm: Arc<dyn Algorithm>,
     init: Init,
+    /// Within how long each server has to answer.
+    target_delay: Duration,
     now: Instant,
     /// The measured part; no request is due after it.
     window: Window,
@@ -197,6 +201,7 @@ impl<'a> World<'a> {
             scenario,
             algorithm,
             init,
+            target_delay: scenario.target_delay(),
             now: start,
             window,
             events: Queue::new(),
@@ -230,8 +235,7 @@ impl<'a> World<'a> {
 
     fn populate(&mut self, seeds: &mut Rng) {
         for (index, &speed) in self.scenario.server.speeds.iter().enumerate() {
-            let target = self.scenario.target_delay();
-            let init = Init { seed: seeds.next_u64(), slo: target, ..self.init };
+            let init = Init { seed: seeds.next_u64(), slo: self.target_delay, ..self.init };
             let (index, classes) = (index as u16, &self.classes);
             let server = Server::new(index, self.scenario, speed, classes, &self.algorithm, init);
             if server.meters.is_some() {

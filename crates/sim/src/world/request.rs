@@ -230,8 +230,9 @@ pub(super) struct Mix {
     locks: usize,
     /// Up to which draw from 0 to 1 a request is of each class.
     bounds: Vec<f64>,
-    /// The same for later times, the next one last.
+    /// The same for later times, the next one last, and when that is.
     later: Vec<(Instant, Vec<f64>)>,
+    next: Instant,
 }
 
 #[derive(Debug)]
@@ -279,17 +280,26 @@ impl Mix {
             .collect();
         let mixes = workload.mixes().into_iter().rev();
         let later = mixes.map(|(at, shares)| (Instant::ORIGIN + at, bounds(&shares))).collect();
-        Self { classes, locks: locks.len(), bounds: Vec::new(), later }
+        let (bounds, next) = (Vec::new(), Instant::ORIGIN);
+        Self { classes, locks: locks.len(), bounds, later, next }
     }
 
     /// The class of the next request.
     pub(super) fn draw(&mut self, now: Instant, rng: &mut Rng) -> u8 {
-        while let Some((_, bounds)) = self.later.pop_if(|(at, _)| *at <= now) {
-            self.bounds = bounds;
+        if now >= self.next {
+            self.shift(now);
         }
         let draw = rng.uniform();
         let class = self.bounds.iter().position(|bound| draw < *bound);
         class.expect("the last class that has a share has no bound") as u8
+    }
+
+    #[cold]
+    fn shift(&mut self, now: Instant) {
+        while let Some((_, bounds)) = self.later.pop_if(|(at, _)| *at <= now) {
+            self.bounds = bounds;
+        }
+        self.next = self.later.last().map_or(Instant::NEVER, |(at, _)| *at);
     }
 
     /// A step of the class's handler; `None` when there are no more.

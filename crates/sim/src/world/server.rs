@@ -13,51 +13,15 @@ use seawall_control::lanes::Lanes;
 use seawall_control::predict::queue;
 use seawall_control::request::{Budget, Claims, Class, Context, Identity, Stage};
 use seawall_control::{Instant, time};
-use serde::{Deserialize, Serialize};
 
-use super::drawing::Meters;
+use super::counts::Counts;
 use super::lock::Lock;
 use super::memory::{Drawn, Memory};
+use super::meters::Meters;
 use super::request::{Chain, Mix, RequestId, State};
 use super::semaphore::Semaphore;
 use super::{Event, Fault, Link, World};
 use crate::scenario::{Bandwidth, Costs, Scenario};
-
-/// What a server did in the measured time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
-    /// Messages received.
-    pub received: u64,
-    /// Messages sent, those with replies and those without.
-    pub sent: u64,
-    /// Messages among them that only tell a client its window.
-    pub credits: u64,
-    /// Credits taken back by them.
-    pub revoked: u64,
-    /// CPU time of all cores.
-    pub busy_ns: u64,
-    /// Requests refused at entry.
-    pub refused_at_entry: u64,
-    /// Requests refused at the run queue, when they came or when they were to run, or at a lock.
-    pub refused_later: u64,
-    /// Requests refused at the memory semaphore.
-    #[serde(default)]
-    pub refused_at_memory: u64,
-}
-
-impl Counts {
-    /// Adds those of another server.
-    pub(super) fn add(&mut self, other: Self) {
-        self.received += other.received;
-        self.sent += other.sent;
-        self.credits += other.credits;
-        self.revoked += other.revoked;
-        self.busy_ns += other.busy_ns;
-        self.refused_at_entry += other.refused_at_entry;
-        self.refused_later += other.refused_later;
-        self.refused_at_memory += other.refused_at_memory;
-    }
-}
 
 /// One server.
 #[derive(Debug)]
@@ -78,9 +42,9 @@ pub(super) struct Server {
     sessions: Vec<Session>,
     pub(super) locks: Vec<Lock>,
     /// What the cores share, if any step draws from it, and who guards it.
-    pub(super) memory: Option<Memory>,
-    pub(super) semaphore: Option<Semaphore>,
-    pub(super) meters: Option<Meters>,
+    pub(super) memory: Option<Box<Memory>>,
+    pub(super) semaphore: Option<Box<Semaphore>>,
+    pub(super) meters: Option<Box<Meters>>,
     /// Requests whose handlers wait for something other than a core or a lock.
     pub(super) asleep: u32,
     /// The longest that a message waited to be read since the controller was last told.
@@ -179,9 +143,9 @@ impl Server {
             idle: (0..cores as u16).rev().collect(),
             sessions: vec![Session::new(0); scenario.workload.clients as usize],
             locks: (0..classes.locks()).map(|_| Lock::default()).collect(),
-            memory: scenario.workload.draws_memory().then(memory),
-            semaphore,
-            meters,
+            memory: scenario.workload.draws_memory().then(memory).map(Box::new),
+            semaphore: semaphore.map(Box::new),
+            meters: meters.map(Box::new),
             asleep: 0,
             read_delay: Duration::ZERO,
             timer: Instant::NEVER,
@@ -217,7 +181,7 @@ impl Server {
         let messages: u32 = self.messages.iter().map(read).sum();
         let cores: u32 = self.cores.iter().map(at_work).sum();
         let ready: u32 = self.sessions.iter().map(|session| session.ready.len).sum();
-        let drawing = self.semaphore.as_ref().map_or(0, Semaphore::waiting);
+        let drawing = self.semaphore.as_deref().map_or(0, Semaphore::waiting);
         let blocked = self.locks.iter().map(Lock::waiting).sum::<usize>() + drawing;
         u64::from(messages + cores + ready + self.asleep) + (self.runnable.len() + blocked) as u64
     }
@@ -467,7 +431,7 @@ impl World<'_> {
         let late = request.sent.since(request.scheduled) + waited;
         let deadline = self.scenario.workload.deadline;
         let deadline = deadline.map(|deadline| deadline.saturating_sub(late));
-        let target = self.scenario.target_delay();
+        let target = self.target_delay;
         let left = deadline.map_or(target, |left| left.min(target));
         let after = server.predictor.service_p99() + self.init.rtt;
         let context = Context::new(Claims { deadline, ..Claims::default() }, now);
