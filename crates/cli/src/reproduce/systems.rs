@@ -53,9 +53,11 @@ const PROTEGO: System = System {
 
 const SVALINN: System = System {
     name: "svalinn",
-    plans: texts!("svalinn": "figure-01", "figure-02", "figure-04", "figure-05"),
-    tuning: texts!("svalinn": "tune-seda-synthetic"),
-    files: texts!("svalinn": "machine-a", "machine-b", "tuned"),
+    plans: texts!("svalinn":
+        "figure-01", "figure-02", "figure-04", "figure-05", "figure-07", "figure-08",
+    ),
+    tuning: texts!("svalinn": "tune-seda-synthetic", "tune-seda-rocks", "tune-seda-columns"),
+    files: texts!("svalinn": "machine-a", "machine-b", "rocks", "columns", "tuned"),
 };
 
 /// The systems' names.
