@@ -237,7 +237,8 @@ impl Server {
         let mut drawn = self.memory.as_mut().expect("the step draws").stop(now, core);
         self.counts.busy_ns += time::nanos(drawn.measured);
         if self.slowness != 1.0 {
-            drawn.left = drawn.left.div_f64(self.slowness); // at the nominal speed, as steps are told
+            // Steps are told at the nominal speed.
+            drawn.left = drawn.left.div_f64(self.slowness);
         }
         drawn
     }
