@@ -33,7 +33,7 @@
 //!
 //! It reads no clock and starts no runtime; equal plans give equal results on every machine. It
 //! models no packets below a message, no caches and no scheduler: what messages cost is in the
-//! plan.
+//! plan, and so is what requests draw from the memory.
 
 pub mod outcome;
 pub mod plan;
@@ -42,7 +42,7 @@ mod runs;
 pub mod scenario;
 pub mod world;
 
-pub use outcome::{Run, Shift};
+pub use outcome::{Mix, Run, Shift};
 pub use plan::Plan;
 pub use runs::RunError;
 pub use scenario::Scenario;

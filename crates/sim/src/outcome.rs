@@ -46,6 +46,28 @@ pub struct Run {
     /// for, or given up there, in microseconds; `None` when none was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_failure_p99_us: Option<f64>,
+    /// What all servers drew from their memories, in GB per second; `None` when no step says what
+    /// it draws.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bandwidth: Option<f64>,
+    /// How many a memory semaphore let in at once, on average over time and servers; `None`
+    /// without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub semaphore_capacity: Option<f64>,
+    /// Requests refused at a memory semaphore, per second.
+    #[serde(default)]
+    pub memory_refusals: f64,
+    /// Power of all servers, in watts; `None` unless the scenario says what they take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<f64>,
+    /// How the semaphore of the first server took each change of the mix; only of runs with a time
+    /// series.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mixes: Vec<Mix>,
+    /// How many the semaphore of the first server let in, on average over each bin of the time
+    /// series.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capacities: Vec<f64>,
     /// How the servers took each shift of the load; only of runs with a time series.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shifts: Vec<Shift>,
@@ -86,8 +108,20 @@ pub struct Shift {
     pub goodput_dip: Option<f64>,
 }
 
+/// How a memory semaphore took one change of the mix of requests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Mix {
+    /// When it was, in seconds since the start.
+    pub at_s: f64,
+    /// How many it let in later on: the mean over the second half of the time until the next
+    /// change, or the end.
+    pub capacity: f64,
+    /// How long after the change it first let in as many, but for one; in milliseconds.
+    pub settled_after_ms: f64,
+}
+
 /// Metrics that claims may name, beside those of [`Figures`] and of shifts.
-const METRICS: [&str; 9] = [
+const METRICS: [&str; 13] = [
     "goodput_share",
     "received",
     "sent",
@@ -97,6 +131,10 @@ const METRICS: [&str; 9] = [
     "retry_share",
     "move_share",
     "first_failure_p99_us",
+    "memory_bandwidth",
+    "semaphore_capacity",
+    "memory_refusals",
+    "power",
 ];
 
 /// Checks the name of a metric, of runs with these classes of requests.
@@ -105,16 +143,21 @@ const METRICS: [&str; 9] = [
 ///
 /// Says what to write instead of one that is unknown.
 pub(crate) fn check_metric(name: &str, classes: &[String]) -> Result<(), String> {
-    let shift = |rest: &str| {
-        let (number, field) = rest.split_once('.')?;
-        number.parse::<usize>().ok().filter(|&number| number > 0)?;
-        Some(SHIFT_METRICS.contains(&field))
+    let is_of = |front: &str, fields: &[&str]| {
+        let numbered = name.strip_prefix(front).and_then(|rest| rest.split_once('.'));
+        numbered.is_some_and(|(number, field)| {
+            number.parse::<usize>().is_ok_and(|number| number > 0) && fields.contains(&field)
+        })
     };
-    if name.strip_prefix("shift").and_then(shift).unwrap_or(false) {
+    if is_of("shift", &SHIFT_METRICS) || is_of("mix", &MIX_METRICS) {
         return Ok(());
     }
     check_metric_of_requests(name, classes, &METRICS).map_err(|problem| {
-        format!("{problem}, and of the first shift shift1.{}", SHIFT_METRICS.join(", shift1."))
+        format!(
+            "{problem}, of the first shift of the load shift1.{}, and of that of the mix mix1.{}",
+            SHIFT_METRICS.join(", shift1."),
+            MIX_METRICS.join(", mix1."),
+        )
     })
 }
 
@@ -166,6 +209,8 @@ pub(crate) const BIN_METRICS: [&str; 5] =
 const SHIFT_METRICS: [&str; 5] =
     ["stable_after_ms", "goodput_back_ms", "p99_peak_us", "reject_peak_us", "goodput_dip"];
 
+const MIX_METRICS: [&str; 2] = ["capacity", "settled_after_ms"];
+
 impl Run {
     /// Makes a run's result of what was recorded.
     pub(crate) fn new(params: Params, seed: u64, scenario: &Scenario, report: &Report) -> Self {
@@ -190,6 +235,12 @@ impl Run {
             retry_share: report.retries.retries as f64 / calls,
             move_share: report.retries.moves as f64 / calls,
             first_failure_p99_us: report.first_failures.quantile_us(0.99),
+            memory_bandwidth: report.memory.bandwidth.map(|bytes| bytes / 1e9),
+            semaphore_capacity: report.memory.capacity,
+            memory_refusals: per_second(counts.refused_at_memory),
+            power: report.memory.power,
+            mixes: mixes(scenario, &report.memory.capacities),
+            capacities: report.memory.capacities.clone(),
             shifts: report.series.as_ref().map_or_else(Vec::new, |series| shifts(scenario, series)),
             series: report.series.as_ref().map_or_else(Vec::new, |series| series.bins().collect()),
             recovered: report.recovered,
@@ -226,13 +277,19 @@ impl Measured for Run {
             "retry_share" => Some(self.retry_share),
             "move_share" => Some(self.move_share),
             "first_failure_p99_us" => self.first_failure_p99_us,
-            _ => match name.strip_prefix("shift").and_then(|rest| rest.split_once('.')) {
-                Some((number, field)) => {
-                    let index = number.parse::<usize>().ok()?.checked_sub(1)?;
+            "memory_bandwidth" => self.memory_bandwidth,
+            "semaphore_capacity" => self.semaphore_capacity,
+            "memory_refusals" => Some(self.memory_refusals),
+            "power" => self.power,
+            _ => {
+                if let Some((index, field)) = numbered(name, "shift") {
                     self.shifts.get(index)?.metric(field)
+                } else if let Some((index, field)) = numbered(name, "mix") {
+                    self.mixes.get(index)?.metric(field)
+                } else {
+                    of_requests(&self.figures, &self.classes, name)
                 }
-                None => of_requests(&self.figures, &self.classes, name),
-            },
+            }
         }
     }
 }
@@ -249,6 +306,46 @@ impl Shift {
             _ => None,
         }
     }
+}
+
+impl Mix {
+    fn metric(&self, name: &str) -> Option<f64> {
+        match name {
+            "capacity" => Some(self.capacity),
+            "settled_after_ms" => Some(self.settled_after_ms),
+            _ => None,
+        }
+    }
+}
+
+/// The index and the field of a name such as `shift2.goodput_dip`.
+fn numbered<'a>(name: &'a str, front: &str) -> Option<(usize, &'a str)> {
+    let (number, field) = name.strip_prefix(front)?.split_once('.')?;
+    Some((number.parse::<usize>().ok()?.checked_sub(1)?, field))
+}
+
+/// How a memory semaphore took each change of the mix, by what it let in over time.
+fn mixes(scenario: &Scenario, capacities: &[f64]) -> Vec<Mix> {
+    let Some(bin) = scenario.run.bin.filter(|_| !capacities.is_empty()) else { return Vec::new() };
+    let index = |at: Duration| {
+        let bins = at.as_nanos().div_ceil(bin.as_nanos());
+        usize::try_from(bins).unwrap_or(usize::MAX).min(capacities.len())
+    };
+    let mixes = scenario.workload.mixes();
+    let times: Vec<Duration> = mixes.iter().skip(1).map(|(at, _)| *at).collect();
+    let mix = |(number, &at): (usize, &Duration)| {
+        let until = times.get(number + 1).copied().unwrap_or(Duration::MAX);
+        let part = &capacities[index(at)..index(until)];
+        let late = &part[part.len() / 2..];
+        let capacity = late.iter().sum::<f64>() / late.len().max(1) as f64;
+        let before = part.iter().take_while(|now| (*now - capacity).abs() > 1.0).count();
+        Mix {
+            at_s: at.as_secs_f64(),
+            capacity,
+            settled_after_ms: before as f64 * bin.as_secs_f64() * 1e3,
+        }
+    };
+    times.iter().enumerate().map(mix).collect()
 }
 
 /// A number of a bin by its name; `None` when there is no such, or nothing was measured.

@@ -81,7 +81,8 @@ fn unit(metric: &str) -> Unit {
     // Of a class, it counts what it counts of all.
     let metric = metric.rsplit('.').next().unwrap_or(metric);
     match metric {
-        "offered" | "goodput" | "throughput" | "received" | "sent" | "credits" => Unit::Rate,
+        "offered" | "goodput" | "throughput" | "received" | "sent" | "credits"
+        | "memory_refusals" => Unit::Rate,
         "client_drop_rate" | "server_drop_rate" | "busy" | "goodput_share" => Unit::Share,
         _ if metric.ends_with("_us") => Unit::Delay,
         _ => Unit::Number,
@@ -97,6 +98,8 @@ fn axis_name(metric: &str) -> String {
     match unit(metric) {
         Unit::Rate => format!("{words} (per second)"),
         Unit::Share => format!("{words} (%)"),
+        Unit::Number if metric == "memory_bandwidth" => format!("{words} (GB/s)"),
+        Unit::Number if metric == "power" => format!("{words} (W)"),
         Unit::Delay | Unit::Number => words,
     }
 }

@@ -21,7 +21,7 @@ macro_rules! texts {
     };
 }
 
-const SYSTEMS: [System; 2] = [BREAKWATER, PROTEGO];
+const SYSTEMS: [System; 3] = [BREAKWATER, PROTEGO, SVALINN];
 
 const BREAKWATER: System = System {
     name: "breakwater",
@@ -49,6 +49,15 @@ const PROTEGO: System = System {
         "tune-seda-var",
     ),
     files: texts!("protego": "testbed", "memcached", "search", "usr", "tuned"),
+};
+
+const SVALINN: System = System {
+    name: "svalinn",
+    plans: texts!("svalinn":
+        "figure-01", "figure-02", "figure-04", "figure-05", "figure-07", "figure-08",
+    ),
+    tuning: texts!("svalinn": "tune-seda-synthetic", "tune-seda-rocks", "tune-seda-columns"),
+    files: texts!("svalinn": "machine-a", "machine-b", "rocks", "columns", "tuned"),
 };
 
 /// The systems' names.

@@ -22,7 +22,8 @@ impl Stage {
     pub const RUN_QUEUE: Self = Self(4);
     /// The handler itself, or what it called.
     pub const HANDLER: Self = Self(5);
-    /// The part of a handler that memory bandwidth limits: its semaphore (Svalinn §3.2).
+    /// The memory semaphore, which bounds how many use the memory's bandwidth at once (Svalinn
+    /// §3.2).
     pub const MEMORY: Self = Self(6);
     /// The number of the first stage that an application may name.
     pub const FIRST_OWN: u8 = 16;

@@ -3,6 +3,8 @@
 //! All of it is the plan file's schema, too (see the [plans](crate::plan)): each field has a
 //! default, and what is out of range is refused by name.
 
+mod bandwidth;
+mod memory;
 mod network;
 mod server;
 mod timing;
@@ -15,10 +17,12 @@ use seawall_control::{Instant, admission};
 use seawall_measure::{Rates, Window};
 use serde::{Deserialize, Serialize};
 
+pub use bandwidth::{Bandwidth, ParseBandwidthError};
+pub use memory::{Memory, Semaphore};
 pub use network::Network;
-pub use server::{Costs, Server};
+pub use server::{Costs, Power, Preempt, Server};
 pub use timing::Timing;
-pub use workload::{Balance, Class, Crash, Step, Workload};
+pub use workload::{Balance, Class, Crash, MixShift, Step, Workload};
 
 /// A latency is good up to this many times what a request takes unloaded, unless an SLO is given:
 /// Breakwater §5.1.
@@ -118,6 +122,19 @@ mod tests {
         assert_eq!(field("workload.clients = 0"), "workload.clients");
         assert_eq!(field("workload.load = '1e9x'"), "workload.load");
         assert_eq!(field("server.cores = 0"), "server.cores");
+        assert_eq!(field("server.memory.bandwidth = '0B'"), "server.memory.bandwidth");
+        let capacity = "server.memory.semaphore_capacity = 0";
+        assert_eq!(field(capacity), "server.memory.semaphore_capacity");
+        assert_eq!(field("server.memory.bandit.alpha = 2.0"), "bandit.alpha");
+        let preempt = "server.preempt = { quantum = '0s', cost = '1us' }";
+        assert_eq!(field(preempt), "server.preempt.quantum");
+        assert_eq!(field("server.power = { idle = 1.0, core = -1.0 }"), "server.power.core");
+        let step = "steps = [{ cpu = 'const:1us', memory = '0B' }]";
+        let class = format!("workload.class = [{{ name = 'a', share = 1.0, {step} }}]");
+        assert_eq!(field(&class), "workload.class.steps.memory");
+        let shift = |shares: &str| format!("workload.shift = [{{ at = '1s', shares = {shares} }}]");
+        assert_eq!(field(&shift("{ none = 1.0 }")), "workload.shift.shares");
+        assert_eq!(field(&shift("{ all = 0.0 }")), "workload.shift.shares");
         assert_eq!(field("server.speeds = []"), "server.speeds");
         assert_eq!(field("server.speeds = [1.0, -1.0]"), "server.speeds");
         assert_eq!(field("run.time = '0s'"), "run.time");

@@ -7,12 +7,14 @@ use seawall_control::predict::lock::LockKind;
 use seawall_control::request::Budget;
 use serde::{Deserialize, Serialize};
 
+use super::Memory;
+
 /// The servers: one or several replicas, each with its own controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Server {
-    /// Cores of each replica. They handle messages first and run requests then; nothing is
-    /// preempted. Default 10 (Breakwater §5.1).
+    /// Cores of each replica. They handle messages first and run requests then, which are not
+    /// preempted unless `preempt` says so. Default 10 (Breakwater §5.1).
     pub cores: u32,
     /// One number for each replica: how fast its cores are. Default `[1.0]`, a single one.
     pub speeds: Vec<f64>,
@@ -28,8 +30,38 @@ pub struct Server {
     pub budget: Budget,
     /// What a request does that comes to a lock. Default `plain`: it waits.
     pub locks: LockKind,
+    /// The memory that its cores share.
+    pub memory: Memory,
+    /// How requests are preempted. Default: not at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preempt: Option<Preempt>,
+    /// The power that it takes, of which the controller is told. Default: nobody asks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power: Option<Power>,
     /// CPU time that messages take.
     pub costs: Costs,
+}
+
+/// Preemption by a timer: whoever has run for a quantum goes behind all others that wait.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Preempt {
+    /// Time after which a request is preempted if anything waits for a core.
+    #[serde(with = "duration")]
+    pub quantum: Duration,
+    /// Time of a core that each preemption takes.
+    #[serde(with = "duration")]
+    pub cost: Duration,
+}
+
+/// Power of a replica: linear in its busy cores.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Power {
+    /// Watts that it takes when idle.
+    pub idle: f64,
+    /// Watts more for each core that is busy, also if it stalls.
+    pub core: f64,
 }
 
 /// CPU time of a server's cores for its messages.
@@ -63,6 +95,9 @@ impl Default for Server {
             capacity: None,
             budget: Budget::Off,
             locks: LockKind::Plain,
+            memory: Memory::default(),
+            preempt: None,
+            power: None,
             costs: Costs::default(),
         }
     }
@@ -100,6 +135,14 @@ impl Server {
         }
         if self.target_delay.is_some_and(|target| target.is_zero()) {
             return Err(ConfigError::new("server.target_delay", "give more than 0s"));
+        }
+        self.memory.validate()?;
+        if self.preempt.as_ref().is_some_and(|preempt| preempt.quantum.is_zero()) {
+            return Err(ConfigError::new("server.preempt.quantum", "give more than 0s"));
+        }
+        if let Some(Power { idle, core }) = self.power {
+            ConfigError::check_range("server.power.idle", idle, 0.0..=1e6)?;
+            ConfigError::check_range("server.power.core", core, 0.0..=1e6)?;
         }
         match self.capacity {
             Some(capacity) => {

@@ -1,10 +1,13 @@
 //! Who asks for what, and when.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use seawall_control::config::{ConfigError, duration};
 use seawall_measure::{Load, Process, Schedule, ServiceTime};
 use serde::{Deserialize, Serialize};
+
+use super::Bandwidth;
 
 /// Classes that a workload may have, as controllers tell them apart.
 const CLASSES_MAX: usize = 8;
@@ -26,6 +29,9 @@ pub struct Workload {
     /// Kinds of requests, each with its share. Default: one kind, `all`.
     #[serde(rename = "class", skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<Class>,
+    /// Changes of their shares.
+    #[serde(rename = "shift", skip_serializing_if = "Vec::is_empty")]
+    pub shifts: Vec<MixShift>,
     /// Time after which the client has no use for a reply any more; travels with the request.
     /// Default: none.
     #[serde(with = "duration::option")]
@@ -43,7 +49,7 @@ pub struct Workload {
 pub struct Class {
     /// Its name in results.
     pub name: String,
-    /// Its part of the offered requests, relative to those of the other classes.
+    /// Its part of the offered requests at first, relative to those of the other classes.
     pub share: f64,
     /// What its handler does, one step after the other.
     pub steps: Vec<Step>,
@@ -63,10 +69,25 @@ pub struct Step {
     /// get it in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<String>,
+    /// What it draws from the memory while it runs at full speed, whatever the core's. Default:
+    /// nothing that counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Bandwidth>,
     /// True where the request cannot turn back, such as to free what it has reserved: it waits for
-    /// the lock however long that takes. Default false.
+    /// the lock, and for the memory semaphore, however long that takes. Default false.
     #[serde(default, skip_serializing_if = "is_false")]
     pub plain: bool,
+}
+
+/// From some time on the classes have other shares.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MixShift {
+    /// When, from the start of the run.
+    #[serde(with = "duration")]
+    pub at: Duration,
+    /// Shares by the names of classes. One that is not named keeps what it has.
+    pub shares: BTreeMap<String, f64>,
 }
 
 fn is_false(value: &bool) -> bool {
@@ -110,6 +131,7 @@ impl Default for Workload {
             arrivals: Process::default(),
             service: ServiceTime::exponential(Duration::from_micros(10)),
             classes: Vec::new(),
+            shifts: Vec::new(),
             deadline: None,
             balance: Balance::default(),
             crashes: Vec::new(),
@@ -123,11 +145,33 @@ impl Workload {
         if !self.classes.is_empty() {
             return self.classes.clone();
         }
-        let steps = vec![Step { cpu: self.service, wait: None, lock: None, plain: false }];
-        vec![Class { name: "all".into(), share: 1.0, steps }]
+        let step = Step { cpu: self.service, wait: None, lock: None, memory: None, plain: false };
+        vec![Class { name: "all".into(), share: 1.0, steps: vec![step] }]
     }
 
-    /// Mean CPU time of a request in its handler, over all classes.
+    /// The shares of all classes over time: from the start, and from each shift on.
+    pub(crate) fn mixes(&self) -> Vec<(Duration, Vec<f64>)> {
+        let classes = self.classes();
+        let mut shares: Vec<f64> = classes.iter().map(|class| class.share).collect();
+        let mut mixes = vec![(Duration::ZERO, shares.clone())];
+        let mut shifts: Vec<&MixShift> = self.shifts.iter().collect();
+        shifts.sort_by_key(|shift| shift.at);
+        for shift in shifts {
+            for (class, share) in classes.iter().zip(&mut shares) {
+                *share = shift.shares.get(&class.name).copied().unwrap_or(*share);
+            }
+            mixes.push((shift.at, shares.clone()));
+        }
+        mixes
+    }
+
+    /// Whether a step draws from the memory.
+    pub(crate) fn draws_memory(&self) -> bool {
+        self.classes.iter().flat_map(|class| &class.steps).any(|step| step.memory.is_some())
+    }
+
+    /// Mean CPU time of a request in its handler, over all classes as they are at first, where the
+    /// memory does not slow it.
     pub fn mean_cpu(&self) -> Duration {
         self.mean(|step| step.cpu.mean())
     }
@@ -151,7 +195,10 @@ impl Workload {
             return Err(ConfigError::new("workload.class", "give at most 8 classes"));
         }
         for class in &self.classes {
-            ConfigError::check_range("workload.class.share", class.share, 1e-6..=1e6)?;
+            ConfigError::check_range("workload.class.share", class.share, 0.0..=1e6)?;
+            if class.steps.iter().any(|step| step.memory == Some(Bandwidth::default())) {
+                return Err(ConfigError::new("workload.class.steps.memory", "give more than 0B"));
+            }
             if class.steps.is_empty() {
                 return Err(ConfigError::new("workload.class.steps", "give at least one step"));
             }
@@ -159,11 +206,30 @@ impl Workload {
                 return Err(ConfigError::new("workload.class.name", "give each its own name"));
             }
         }
+        self.validate_mixes()?;
         if self.deadline.is_some_and(|deadline| deadline.is_zero()) {
             return Err(ConfigError::new("workload.deadline", "give more than 0s"));
         }
         self.crashes.iter().try_for_each(|crash| {
             ConfigError::check_range("workload.crash.share", crash.share, 0.0..=1.0)
         })
+    }
+
+    fn validate_mixes(&self) -> Result<(), ConfigError> {
+        let classes = self.classes();
+        for (name, &share) in self.shifts.iter().flat_map(|shift| &shift.shares) {
+            if !classes.iter().any(|class| class.name == *name) {
+                let problem = format!("there is no class {name}");
+                return Err(ConfigError::new("workload.shift.shares", problem));
+            }
+            ConfigError::check_range("workload.shift.shares", share, 0.0..=1e6)?;
+        }
+        for (index, (_, shares)) in self.mixes().iter().enumerate() {
+            let field = if index == 0 { "workload.class.share" } else { "workload.shift.shares" };
+            if shares.iter().sum::<f64>() < 1e-6 {
+                return Err(ConfigError::new(field, "give one class more than 0"));
+            }
+        }
+        Ok(())
     }
 }

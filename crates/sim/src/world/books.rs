@@ -2,9 +2,11 @@
 
 use std::fmt;
 
+use seawall_control::Instant;
 use seawall_measure::Outcome;
 
 use super::request::{Requests, State};
+use super::semaphore::Semaphore;
 use super::server::Server;
 
 /// A rule that did not hold: a bug in an algorithm or in the simulator.
@@ -29,8 +31,10 @@ pub enum Rule {
     BooksBalance,
     /// An honest client is never refused for sending more than it may.
     HonestyPays,
-    /// No core is idle while there is something to do.
+    /// No core is idle while there is something to do, and what the memory slows ends in time.
     WorkConserved,
+    /// The memory semaphore lets nobody in beyond its capacity, and knows who is in.
+    CapacityKept,
 }
 
 impl fmt::Display for Rule {
@@ -41,6 +45,7 @@ impl fmt::Display for Rule {
             Self::BooksBalance => "the controller's books balance",
             Self::HonestyPays => "no honest client is refused as a cheat",
             Self::WorkConserved => "no core is idle while there is work",
+            Self::CapacityKept => "the memory semaphore keeps to its capacity",
         })
     }
 }
@@ -124,12 +129,31 @@ impl Books {
     }
 
     /// Looks at a server between two events.
-    pub(super) fn check_server(&mut self, server: &Server) {
+    pub(super) fn check_server(&mut self, now: Instant, server: &Server) {
         let neglects = server.neglects_work();
         self.demand(!neglects, Rule::WorkConserved, || "a core is idle while work waits".into());
+        let overdue = server.memory.as_ref().is_some_and(|memory| memory.is_overdue(now));
+        self.demand(!overdue, Rule::WorkConserved, || "a step should have ended".into());
         if let Err(problem) = server.controller.check() {
             self.demand(false, Rule::BooksBalance, || problem.into());
         }
+    }
+
+    /// Looks at a memory semaphore, of which requests hold so many places.
+    pub(super) fn check_semaphore(&mut self, semaphore: &Semaphore, held: u32) {
+        let holders = semaphore.holders();
+        self.demand(holders == held, Rule::CapacityKept, || {
+            format!("{held} hold places, and {holders} are booked")
+        });
+        let neglects = semaphore.neglects_waiters();
+        self.demand(!neglects, Rule::CapacityKept, || "a place is free while some wait".into());
+    }
+
+    /// A request was let into the memory semaphore, where that many are now.
+    pub(super) fn entered_memory(&mut self, holders: u32, capacity: u32) {
+        self.demand(holders <= capacity, Rule::CapacityKept, || {
+            format!("one is let in as number {holders} of {capacity}")
+        });
     }
 
     fn leaves(&mut self, state: State) {

@@ -163,7 +163,7 @@ impl World<'_> {
 
     /// A request is due at a client.
     pub(super) fn offer(&mut self, client: u32) {
-        let class = self.classes.draw(&mut self.nature);
+        let class = self.classes.draw(self.now, &mut self.nature);
         let nature = self.nature.next_u64();
         let owner = &mut self.clients[client as usize];
         if owner.is_away() {

@@ -1,4 +1,5 @@
-//! A request's handler: steps on a core, with a lock or without, and waits in between.
+//! A request's handler: steps on a core, with a lock or with memory or without, and waits in
+//! between.
 
 use std::time::Duration;
 
@@ -47,9 +48,9 @@ impl World<'_> {
         Ok(())
     }
 
-    /// The request's next step begins on an idle core, or it waits for the step's lock, or is
-    /// refused there.
-    fn step(&mut self, index: u16, id: RequestId) {
+    /// The request's next step begins or goes on on an idle core, or it waits for the step's lock
+    /// or for the memory, or is refused there.
+    pub(super) fn step(&mut self, index: u16, id: RequestId) {
         let request = &mut self.requests[id];
         let step = self.classes.step(request.class, request.step).expect("its steps are not over");
         let locks = &mut self.servers[usize::from(index)].locks;
@@ -68,6 +69,9 @@ impl World<'_> {
             }
         }
         request.has_lock = step.lock.is_some();
+        if step.memory.is_some() || self.scenario.server.preempt.is_some() {
+            return self.step_with_pauses(index, id);
+        }
         let time = step.cpu.sample(&mut request.work);
         request.worked += time;
         self.occupy(index, Work::Running { request: id }, time);
@@ -103,6 +107,7 @@ impl World<'_> {
 
     /// A step has ended. True if there is another one.
     fn ended(&mut self, index: u16, id: RequestId) -> bool {
+        self.leave_memory(index, id);
         self.unlock(index, id);
         let request = &mut self.requests[id];
         request.step += 1;
@@ -121,7 +126,7 @@ impl World<'_> {
     }
 
     /// Hands the lock that the request's step needed, if it has it, to who waits longest.
-    fn unlock(&mut self, index: u16, id: RequestId) {
+    pub(super) fn unlock(&mut self, index: u16, id: RequestId) {
         let request = &mut self.requests[id];
         if !std::mem::take(&mut request.has_lock) {
             return;
@@ -139,6 +144,7 @@ impl World<'_> {
 
     /// Nobody wants the request any more, and its turn has come.
     fn drop_orphan(&mut self, index: u16, id: RequestId) {
+        self.leave_memory(index, id);
         self.unlock(index, id);
         self.books.forgotten(self.requests.remove(id).state);
     }

@@ -11,11 +11,17 @@
 
 mod books;
 mod client;
+mod counts;
+mod drawing;
 mod handler;
+mod level;
 mod lock;
+mod memory;
+mod meters;
 mod recovery;
 mod request;
 mod retry;
+mod semaphore;
 mod server;
 mod tracing;
 
@@ -34,7 +40,8 @@ use seawall_measure::{
 };
 
 pub use books::Violation;
-pub use server::Counts;
+pub use counts::Counts;
+pub use meters::MemoryUse;
 
 use crate::queue::Queue;
 use crate::scenario::Scenario;
@@ -62,6 +69,13 @@ enum Event {
     CoreDone { server: u16, core: u16 },
     /// A handler has waited for what it waits for.
     Awake { server: u16, request: RequestId },
+    /// The next step that draws from a memory has ended, if nothing has changed since the memory
+    /// was at this epoch.
+    Memory { server: u16, epoch: u32 },
+    /// A step that draws from the memory has run for a quantum, if it is still there.
+    Quantum { server: u16, core: u16, turn: u32 },
+    /// The meters of a server are read.
+    Meters { server: u16 },
     /// A message reaches a client; `pushed` if it has no reply.
     ToClient { link: Link, replies: Chain, feedback: Feedback },
     /// An outbox wants to be looked at.
@@ -89,6 +103,8 @@ pub struct World<'a> {
     scenario: &'a Scenario,
     algorithm: Arc<dyn Algorithm>,
     init: Init,
+    /// Within how long each server has to answer.
+    target_delay: Duration,
     now: Instant,
     /// The measured part; no request is due after it.
     window: Window,
@@ -124,6 +140,12 @@ enum Fault {
     ForgetsWindows,
     /// A core that has written something is not used again.
     ForgetsCores,
+    /// A place of the memory semaphore is not given back.
+    KeepsPlaces,
+    /// The memory semaphore lets in one more than it may.
+    OverbooksMemory,
+    /// The next end of a step that draws from the memory is not waited for.
+    ForgetsMemory,
     /// After the first overload, everything is refused.
     NeverRecovers,
 }
@@ -140,6 +162,8 @@ pub struct Report {
     pub series: Option<Series>,
     /// What the servers did in the measured time.
     pub counts: Counts,
+    /// What they used of their memories, and of power.
+    pub memory: MemoryUse,
     /// What the clients sent again, over the whole run.
     pub retries: Retries,
     /// Whether goodput came back after the last overload; `None` when there was none, or no time
@@ -177,6 +201,7 @@ impl<'a> World<'a> {
             scenario,
             algorithm,
             init,
+            target_delay: scenario.target_delay(),
             now: start,
             window,
             events: Queue::new(),
@@ -210,11 +235,13 @@ impl<'a> World<'a> {
 
     fn populate(&mut self, seeds: &mut Rng) {
         for (index, &speed) in self.scenario.server.speeds.iter().enumerate() {
-            let target = self.scenario.target_delay();
-            let init = Init { seed: seeds.next_u64(), slo: target, ..self.init };
-            let locks = self.classes.locks();
-            let server =
-                Server::new(index as u16, self.scenario, speed, locks, &self.algorithm, init);
+            let init = Init { seed: seeds.next_u64(), slo: self.target_delay, ..self.init };
+            let (index, classes) = (index as u16, &self.classes);
+            let server = Server::new(index, self.scenario, speed, classes, &self.algorithm, init);
+            if server.meters.is_some() {
+                let first = Instant::ORIGIN + self.scenario.server.memory.bandit.interval;
+                self.events.push(first, Event::Meters { server: index });
+            }
             self.servers.push(server);
         }
         for client in 0..self.scenario.workload.clients {
@@ -265,6 +292,9 @@ impl<'a> World<'a> {
             Event::ToServer { link, requests, report } => self.receive(link, requests, report),
             Event::CoreDone { server, core } => self.core_done(server, core),
             Event::Awake { server, request } => self.awake(server, request),
+            Event::Memory { server, epoch } => self.memory_event(server, epoch),
+            Event::Quantum { server, core, turn } => self.quantum(server, core, turn),
+            Event::Meters { server } => self.read_meters(server),
             Event::ToClient { link, replies, feedback } => self.answer(link, replies, feedback),
             Event::ClientTimer { link } => self.client_timer(link),
             Event::ServerTimer { server } => self.server_timer(server),
@@ -328,7 +358,15 @@ impl<'a> World<'a> {
 
     fn audit(&mut self) {
         for server in &self.servers {
-            self.books.check_server(server);
+            self.books.check_server(self.now, server);
+        }
+        if self.servers.iter().any(|server| server.semaphore.is_some()) {
+            let held = self.requests.drawing(self.servers.len());
+            for (server, held) in self.servers.iter().zip(held) {
+                if let Some(semaphore) = &server.semaphore {
+                    self.books.check_semaphore(semaphore, held);
+                }
+            }
         }
         let at_clients: u64 = self.clients.iter().map(Client::holds).sum();
         let at_servers: u64 = self.servers.iter().map(Server::holds).sum();
@@ -360,11 +398,13 @@ impl<'a> World<'a> {
             retries.moves += of_client.moves;
             retries.forbidden += of_client.forbidden;
         }
+        let memory = self.memory_use();
         Report {
             recorder: self.recorder,
             first_failures: self.first_failures,
             series: self.series,
             counts,
+            memory,
             retries,
             recovered: self.recovery.verdict(),
             events: self.events.scheduled(),

@@ -10,7 +10,7 @@ use seawall_measure::ServiceTime;
 use slab::Slab;
 
 use super::Link;
-use crate::scenario::{self, Workload};
+use crate::scenario::{self, Bandwidth, Workload};
 
 /// Place of a request among all; reused after its end.
 pub(super) type RequestId = u32;
@@ -57,6 +57,10 @@ pub(super) struct Request {
     pub(super) begun: bool,
     /// It holds the lock that this step needs.
     pub(super) has_lock: bool,
+    /// Since when it holds the memory semaphore, if it does.
+    pub(super) draws_since: Option<Instant>,
+    /// What its step has left, if it was preempted.
+    pub(super) left: Duration,
     /// How often it was sent, and to which replicas, as the bits of their numbers, it was given.
     pub(super) attempts: u8,
     pub(super) tried: u64,
@@ -102,6 +106,8 @@ impl Request {
             step: 0,
             begun: false,
             has_lock: false,
+            draws_since: None,
+            left: Duration::ZERO,
             attempts: 0,
             tried: 0,
             refused_at: Stage::ADMISSION,
@@ -118,6 +124,7 @@ impl Request {
     /// Makes it what it was before it was sent; its steps take the same times again.
     pub(super) fn restart(&mut self, now: Instant) {
         (self.step, self.begun, self.has_lock) = (0, false, false);
+        (self.draws_since, self.left) = (None, Duration::ZERO);
         (self.waited, self.worked) = (Duration::ZERO, Duration::ZERO);
         self.work = Rng::new(self.number);
         self.context = Context::new(Claims::default(), now);
@@ -152,6 +159,15 @@ impl Requests {
         let mut census = [0; State::COUNT];
         self.0.iter().for_each(|(_, request)| census[request.state as usize] += 1);
         census
+    }
+
+    /// How many hold the memory semaphore of each of so many servers.
+    pub(super) fn drawing(&self, servers: usize) -> Vec<u32> {
+        let mut drawing = vec![0; servers];
+        for (_, request) in self.0.iter().filter(|(_, request)| request.draws_since.is_some()) {
+            drawing[usize::from(request.link.server)] += 1;
+        }
+        drawing
     }
 
     /// Those of some connections.
@@ -212,13 +228,16 @@ impl Chain {
 pub(super) struct Mix {
     classes: Vec<Class>,
     locks: usize,
+    /// Up to which draw from 0 to 1 a request is of each class.
+    bounds: Vec<f64>,
+    /// The same for later times, the next one last, and when that is.
+    later: Vec<(Instant, Vec<f64>)>,
+    next: Instant,
 }
 
 #[derive(Debug)]
 struct Class {
     name: String,
-    /// Up to which draw from 0 to 1 a request is of this class.
-    bound: f64,
     steps: Vec<Step>,
 }
 
@@ -229,14 +248,15 @@ pub(super) struct Step {
     pub(super) wait: Option<ServiceTime>,
     /// Number of the lock that it needs.
     pub(super) lock: Option<usize>,
-    /// It needs the lock however long that takes.
+    /// What it draws from the memory.
+    pub(super) memory: Option<Bandwidth>,
+    /// It needs the lock and the memory however long that takes.
     pub(super) plain: bool,
 }
 
 impl Mix {
     pub(super) fn new(workload: &Workload) -> Self {
         let classes = workload.classes();
-        let total: f64 = classes.iter().map(|class| class.share).sum();
         let mut locks: Vec<String> = Vec::new();
         let mut number = |name: &String| match locks.iter().position(|known| known == name) {
             Some(number) => number,
@@ -245,32 +265,41 @@ impl Mix {
                 locks.len() - 1
             }
         };
-        let mut bound = 0.0;
-        let mut classes: Vec<Class> = classes
+        let classes: Vec<Class> = classes
             .into_iter()
             .map(|class| {
-                bound += class.share / total;
                 let step = |step: &scenario::Step| Step {
                     cpu: step.cpu,
                     wait: step.wait,
                     lock: step.lock.as_ref().map(&mut number),
+                    memory: step.memory,
                     plain: step.plain,
                 };
-                let steps = class.steps.iter().map(step).collect();
-                Class { name: class.name, bound, steps }
+                Class { name: class.name, steps: class.steps.iter().map(step).collect() }
             })
             .collect();
-        if let Some(last) = classes.last_mut() {
-            last.bound = f64::INFINITY; // whatever the sum of the shares was rounded to
-        }
-        Self { classes, locks: locks.len() }
+        let mixes = workload.mixes().into_iter().rev();
+        let later = mixes.map(|(at, shares)| (Instant::ORIGIN + at, bounds(&shares))).collect();
+        let (bounds, next) = (Vec::new(), Instant::ORIGIN);
+        Self { classes, locks: locks.len(), bounds, later, next }
     }
 
     /// The class of the next request.
-    pub(super) fn draw(&self, rng: &mut Rng) -> u8 {
+    pub(super) fn draw(&mut self, now: Instant, rng: &mut Rng) -> u8 {
+        if now >= self.next {
+            self.shift(now);
+        }
         let draw = rng.uniform();
-        let class = self.classes.iter().position(|class| draw < class.bound);
-        class.expect("the last class has no bound") as u8
+        let class = self.bounds.iter().position(|bound| draw < *bound);
+        class.expect("the last class that has a share has no bound") as u8
+    }
+
+    #[cold]
+    fn shift(&mut self, now: Instant) {
+        while let Some((_, bounds)) = self.later.pop_if(|(at, _)| *at <= now) {
+            self.bounds = bounds;
+        }
+        self.next = self.later.last().map_or(Instant::NEVER, |(at, _)| *at);
     }
 
     /// A step of the class's handler; `None` when there are no more.
@@ -285,5 +314,55 @@ impl Mix {
 
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.classes.iter().map(|class| class.name.as_str())
+    }
+}
+
+/// Up to which draw from 0 to 1 a request is of each class.
+fn bounds(shares: &[f64]) -> Vec<f64> {
+    let total: f64 = shares.iter().sum();
+    let mut bound = 0.0;
+    let mut bounds: Vec<f64> = shares
+        .iter()
+        .map(|share| {
+            bound += share / total;
+            bound
+        })
+        .collect();
+    let last = shares.iter().rposition(|&share| share > 0.0).unwrap_or(0);
+    bounds[last] = f64::INFINITY; // whatever the sum of the shares was rounded to
+    bounds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_shift_at_their_times() {
+        let text = "
+            class = [
+                { name = 'low', share = 1.0, steps = [{ cpu = 'const:1us' }] },
+                { name = 'mid', share = 0.0, steps = [{ cpu = 'const:1us' }] },
+                { name = 'high', share = 0.0, steps = [{ cpu = 'const:1us' }] },
+            ]
+            shift = [
+                { at = '2s', shares = { low = 0.0, high = 1.0 } },
+                { at = '1s', shares = { mid = 3.0 } },
+            ]";
+        let workload: Workload = toml::from_str(text).unwrap();
+        let (mut mix, mut rng) = (Mix::new(&workload), Rng::new(1));
+        let mut shares = |second: u64| {
+            let mut counts = [0; 3];
+            for draw in 0..10_000 {
+                let now = Instant::from_micros(second * 1_000_000 + draw);
+                counts[usize::from(mix.draw(now, &mut rng))] += 1;
+            }
+            counts.map(|count: u32| (f64::from(count) / 1_000.0).round())
+        };
+        // 1 to 3 from the first second on; then 0 to 3 to 1.
+        assert_eq!(shares(0), [10.0, 0.0, 0.0]);
+        assert_eq!(shares(1).iter().sum::<f64>(), 10.0);
+        assert_eq!(shares(3)[0], 0.0);
+        assert_eq!(shares(4).map(|share| share > 1.0), [false, true, true]);
     }
 }

@@ -13,44 +13,15 @@ use seawall_control::lanes::Lanes;
 use seawall_control::predict::queue;
 use seawall_control::request::{Budget, Claims, Class, Context, Identity, Stage};
 use seawall_control::{Instant, time};
-use serde::{Deserialize, Serialize};
 
+use super::counts::Counts;
 use super::lock::Lock;
-use super::request::{Chain, RequestId, State};
+use super::memory::{Drawn, Memory};
+use super::meters::Meters;
+use super::request::{Chain, Mix, RequestId, State};
+use super::semaphore::Semaphore;
 use super::{Event, Fault, Link, World};
-use crate::scenario::{Costs, Scenario};
-
-/// What a server did in the measured time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
-    /// Messages received.
-    pub received: u64,
-    /// Messages sent, those with replies and those without.
-    pub sent: u64,
-    /// Messages among them that only tell a client its window.
-    pub credits: u64,
-    /// Credits taken back by them.
-    pub revoked: u64,
-    /// CPU time of all cores.
-    pub busy_ns: u64,
-    /// Requests refused at entry.
-    pub refused_at_entry: u64,
-    /// Requests refused at the run queue, when they came or when they were to run.
-    pub refused_later: u64,
-}
-
-impl Counts {
-    /// Adds those of another server.
-    pub(super) fn add(&mut self, other: Self) {
-        self.received += other.received;
-        self.sent += other.sent;
-        self.credits += other.credits;
-        self.revoked += other.revoked;
-        self.busy_ns += other.busy_ns;
-        self.refused_at_entry += other.refused_at_entry;
-        self.refused_later += other.refused_later;
-    }
-}
+use crate::scenario::{Bandwidth, Costs, Scenario};
 
 /// One server.
 #[derive(Debug)]
@@ -70,6 +41,10 @@ pub(super) struct Server {
     /// By client.
     sessions: Vec<Session>,
     pub(super) locks: Vec<Lock>,
+    /// What the cores share, if any step draws from it, and who guards it.
+    pub(super) memory: Option<Box<Memory>>,
+    pub(super) semaphore: Option<Box<Semaphore>>,
+    pub(super) meters: Option<Box<Meters>>,
     /// Requests whose handlers wait for something other than a core or a lock.
     pub(super) asleep: u32,
     /// The longest that a message waited to be read since the controller was last told.
@@ -94,9 +69,24 @@ enum Task {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Work {
     Nothing,
-    Reading { link: Link, requests: Chain, report: Option<Report>, queued: Instant },
-    Running { request: RequestId },
-    Writing { link: Link, replies: Chain, feedback: Feedback },
+    Reading {
+        link: Link,
+        requests: Chain,
+        report: Option<Report>,
+        queued: Instant,
+    },
+    Running {
+        request: RequestId,
+    },
+    /// A request has been preempted.
+    Switching {
+        request: RequestId,
+    },
+    Writing {
+        link: Link,
+        replies: Chain,
+        feedback: Feedback,
+    },
 }
 
 /// A server's end of a connection.
@@ -129,11 +119,17 @@ impl Server {
         index: u16,
         scenario: &Scenario,
         speed: f64,
-        locks: usize,
+        classes: &Mix,
         algorithm: &Arc<dyn Algorithm>,
         init: Init,
     ) -> Self {
         let cores = scenario.server.cores;
+        let memory = || Memory::new(scenario.server.memory.bandwidth, cores, scenario.window());
+        let mut meters = Meters::new(scenario, init.seed);
+        let semaphore = Semaphore::new(&scenario.server, init.seed);
+        if let (Some(meters), Some(semaphore)) = (&mut meters, &semaphore) {
+            meters.on_capacity(init.now, semaphore.capacity());
+        }
         Self {
             index,
             controller: algorithm.clone().server(init),
@@ -146,7 +142,10 @@ impl Server {
             cores: vec![Work::Nothing; cores as usize],
             idle: (0..cores as u16).rev().collect(),
             sessions: vec![Session::new(0); scenario.workload.clients as usize],
-            locks: (0..locks).map(|_| Lock::default()).collect(),
+            locks: (0..classes.locks()).map(|_| Lock::default()).collect(),
+            memory: scenario.workload.draws_memory().then(memory).map(Box::new),
+            semaphore: semaphore.map(Box::new),
+            meters: meters.map(Box::new),
             asleep: 0,
             read_delay: Duration::ZERO,
             timer: Instant::NEVER,
@@ -176,20 +175,72 @@ impl Server {
         let at_work = |work: &Work| match work {
             Work::Nothing => 0,
             Work::Reading { requests, .. } => requests.len,
-            Work::Running { .. } => 1,
+            Work::Running { .. } | Work::Switching { .. } => 1,
             Work::Writing { replies, .. } => replies.len,
         };
         let messages: u32 = self.messages.iter().map(read).sum();
         let cores: u32 = self.cores.iter().map(at_work).sum();
         let ready: u32 = self.sessions.iter().map(|session| session.ready.len).sum();
-        let blocked: usize = self.locks.iter().map(Lock::waiting).sum();
+        let drawing = self.semaphore.as_deref().map_or(0, Semaphore::waiting);
+        let blocked = self.locks.iter().map(Lock::waiting).sum::<usize>() + drawing;
         u64::from(messages + cores + ready + self.asleep) + (self.runnable.len() + blocked) as u64
     }
 
     /// Whether a core is idle although there is something to do.
     pub(super) fn neglects_work(&self) -> bool {
         let idle = self.cores.iter().filter(|work| matches!(work, Work::Nothing)).count();
-        idle > 0 && !(self.messages.is_empty() && self.runnable.is_empty())
+        idle > 0 && self.has_waiting()
+    }
+
+    /// Whether anything waits for a core.
+    pub(super) fn has_waiting(&self) -> bool {
+        !(self.messages.is_empty() && self.runnable.is_empty())
+    }
+
+    /// The request that a core runs.
+    pub(super) fn running(&self, core: u16) -> RequestId {
+        match self.cores[usize::from(core)] {
+            Work::Running { request } => request,
+            _ => unreachable!("only requests draw from the memory"),
+        }
+    }
+
+    /// A core is idle again.
+    pub(super) fn give_back(&mut self, core: u16) {
+        self.idle.push(core);
+    }
+
+    /// An idle core runs a step that draws from the memory; which core, and the step's number.
+    pub(super) fn draw(
+        &mut self,
+        now: Instant,
+        request: RequestId,
+        time: Duration,
+        draw: Bandwidth,
+    ) -> (u16, u32) {
+        let core = self.idle.pop().expect("work is given to idle cores only");
+        let time = self.on_core(time);
+        self.cores[usize::from(core)] = Work::Running { request };
+        let memory = self.memory.as_mut().expect("there is one if a step draws from it");
+        (core, memory.begin(now, core, time, draw))
+    }
+
+    /// Takes a step that has ended off the memory: its core, and how it went.
+    pub(super) fn take_drawn(&mut self, now: Instant) -> Option<(u16, Drawn)> {
+        let (core, drawn) = self.memory.as_mut()?.take_ended(now)?;
+        self.counts.busy_ns += time::nanos(drawn.measured);
+        Some((core, drawn))
+    }
+
+    /// Takes the step that this core runs off the memory.
+    pub(super) fn stop_drawing(&mut self, now: Instant, core: u16) -> Drawn {
+        let mut drawn = self.memory.as_mut().expect("the step draws").stop(now, core);
+        self.counts.busy_ns += time::nanos(drawn.measured);
+        if self.slowness != 1.0 {
+            // Steps are told at the nominal speed.
+            drawn.left = drawn.left.div_f64(self.slowness);
+        }
+        drawn
     }
 
     /// A client connects.
@@ -230,10 +281,15 @@ impl Server {
 
     /// A core works for `time`, as it would take at the nominal speed.
     fn occupy(&mut self, measured: bool, core: u16, work: Work, time: Duration) -> Duration {
-        let time = if self.slowness == 1.0 { time } else { time.mul_f64(self.slowness) };
+        let time = self.on_core(time);
         self.cores[usize::from(core)] = work;
         self.counts.busy_ns += if measured { time::nanos(time) } else { 0 };
         time
+    }
+
+    /// How long this server's cores take for what nominally takes `time`.
+    fn on_core(&self, time: Duration) -> Duration {
+        if self.slowness == 1.0 { time } else { time.mul_f64(self.slowness) }
     }
 }
 
@@ -287,9 +343,16 @@ impl World<'_> {
                 server.idle.push(core);
                 self.judge(link, requests, report, queued);
             }
+            Work::Running { request } if !self.requests[request].left.is_zero() => {
+                self.preempt(index, core, request);
+            }
             Work::Running { request } => {
                 server.idle.push(core);
                 self.ran(index, request);
+            }
+            Work::Switching { request } => {
+                server.idle.push(core);
+                server.runnable.push(self.now, true, request);
             }
             Work::Writing { link, replies, feedback } => {
                 if self.fault != Some(Fault::ForgetsCores) {
@@ -369,7 +432,7 @@ impl World<'_> {
         let late = request.sent.since(request.scheduled) + waited;
         let deadline = self.scenario.workload.deadline;
         let deadline = deadline.map(|deadline| deadline.saturating_sub(late));
-        let target = self.scenario.target_delay();
+        let target = self.target_delay;
         let left = deadline.map_or(target, |left| left.min(target));
         let after = server.predictor.service_p99() + self.init.rtt;
         let context = Context::new(Claims { deadline, ..Claims::default() }, now);
@@ -393,11 +456,12 @@ impl World<'_> {
     pub(super) fn refuse(&mut self, link: Link, id: RequestId, stage: Stage) {
         let measured = self.is_measured();
         let counts = &mut self.servers[usize::from(link.server)].counts;
-        if stage == Stage::ADMISSION {
-            counts.refused_at_entry += u64::from(measured);
-        } else {
-            counts.refused_later += u64::from(measured);
-        }
+        let count = match stage {
+            Stage::ADMISSION => &mut counts.refused_at_entry,
+            Stage::MEMORY => &mut counts.refused_at_memory,
+            _ => &mut counts.refused_later,
+        };
+        *count += u64::from(measured);
         self.requests[id].refused_at = stage;
         self.ready(link, id, State::Refused);
     }
@@ -496,6 +560,15 @@ impl World<'_> {
 
     fn rearm_server(&mut self, index: u16) {
         let server = &mut self.servers[usize::from(index)];
+        if let Some(memory) = &mut server.memory
+            && let Some((at, epoch)) = memory.poll_event(self.now)
+            && self.fault != Some(Fault::ForgetsMemory)
+        {
+            self.events.push(at, Event::Memory { server: index, epoch });
+        }
+        if let Some(meters) = &mut server.meters {
+            meters.on_busy_cores(self.now, (server.cores.len() - server.idle.len()) as u64);
+        }
         if let Some(at) = server.controller.poll_timeout()
             && at < server.timer
         {

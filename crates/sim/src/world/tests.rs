@@ -92,6 +92,46 @@ fn idle_cores_are_found() {
     finds(Fault::ForgetsCores, Rule::WorkConserved);
 }
 
+/// Requests that draw, beyond what the memory and its semaphore take.
+fn drawing(fault: Option<Fault>) -> Result<Report, Violation> {
+    let text = "
+        run = { warm_up = '1ms', time = '50ms' }
+        admission.algorithm = 'none'
+        server.cores = 4
+        server.preempt = { quantum = '5us', cost = '100ns' }
+        server.memory = { bandwidth = '2GB', semaphore = 'try', semaphore_capacity = 3 }
+        workload.clients = 20
+        workload.load = '150k'
+        workload.class = [
+            { name = 'cpu', share = 1.0, steps = [{ cpu = 'exp:10us' }] },
+            { name = 'mem', share = 1.0, steps = [{ cpu = 'exp:10us', memory = '1GB' }] },
+        ]";
+    let scenario: Scenario = toml::from_str(text).unwrap();
+    let mut world = World::new(&scenario, 3).unwrap();
+    world.fault = fault;
+    world.run()
+}
+
+#[test]
+fn places_that_are_kept_are_found() {
+    let report = drawing(None).unwrap();
+    assert!(report.counts.refused_at_memory > 100 && report.counts.refused_later == 0);
+    let rule = |fault| drawing(Some(fault)).map(drop).unwrap_err().rule;
+    assert_eq!(rule(Fault::KeepsPlaces), Rule::CapacityKept);
+}
+
+#[test]
+fn overbooked_memory_is_found() {
+    let rule = drawing(Some(Fault::OverbooksMemory)).map(drop).unwrap_err().rule;
+    assert_eq!(rule, Rule::CapacityKept);
+}
+
+#[test]
+fn steps_that_never_end_are_found() {
+    let rule = drawing(Some(Fault::ForgetsMemory)).map(drop).unwrap_err().rule;
+    assert_eq!(rule, Rule::WorkConserved);
+}
+
 #[test]
 fn a_server_that_never_recovers_is_found() {
     let report = run("breakwater", Some(Fault::NeverRecovers)).unwrap();
