@@ -42,7 +42,6 @@
 
 pub mod file;
 pub mod maximum;
-pub mod memory;
 pub mod native;
 pub mod series;
 pub mod server;

@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::file::{self, FileError};
-use crate::memory::MEMORY;
 use crate::native::{self, Request};
 use crate::store::{Store, StoreConfig};
 
@@ -117,8 +116,7 @@ fn router(store: &Arc<Store>) -> Router {
         (native::MAX, "max", Class::default()),
         (native::SMOOTH, "smooth", SMOOTHING),
     ];
-    let router = Router::new().stage(MEMORY, "memory");
-    methods.into_iter().fold(router, |router, (method, name, class)| {
+    methods.into_iter().fold(Router::new(), |router, (method, name, class)| {
         let store = store.clone();
         router.method_in_class(method, name, class, move |ctx, payload| {
             let store = store.clone();

@@ -6,10 +6,10 @@ use arrow_array::{Array as _, Float64Array};
 use parking_lot::Mutex;
 use seawall_control::config::ConfigError;
 use seawall_control::request::{Context, Rejected};
+use seawall_sync::{MemoryPolicy, MemorySemaphore};
 use serde::{Deserialize, Serialize};
 
 use crate::maximum::max;
-use crate::memory::MemoryPolicy;
 use crate::native::{Computed, Request};
 use crate::smoothing::smooth;
 
@@ -76,7 +76,7 @@ impl Store {
                 Ok(Computed { rows: part.len() as u32, value: max(part) })
             }
             Request::Smooth { span } => {
-                let _permit = self.config.semaphore.enter(ctx).await?;
+                let _permit = MemorySemaphore::shared().enter(self.config.semaphore, ctx).await?;
                 Ok(Computed { rows: self.close.len() as u32, value: self.smooth(span) })
             }
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use seawall_columns::file;
-use seawall_columns::memory::MemoryPolicy;
+use seawall_sync::MemoryPolicy;
 use seawall_columns::native::{COMPUTE, Computed, MAX, Request};
 use seawall_columns::series::Series;
 use seawall_columns::server::{ColumnsConfig, ColumnsServer, StartError};

@@ -49,7 +49,6 @@
 //! socket, starts no thread and reads no clock but to measure the wait for a lock: call
 //! [`Store::sweep`] from a timer of your own.
 
-pub mod memory;
 pub mod native;
 pub mod protocol;
 pub mod server;

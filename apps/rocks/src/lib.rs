@@ -43,7 +43,6 @@
 
 mod buffers;
 pub mod data;
-pub mod memory;
 pub mod native;
 pub mod server;
 pub mod store;

@@ -12,7 +12,6 @@ use seawall_rpc::{Context, Router, Server, ServerConfig, Stats, Status};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::memory::MEMORY;
 use crate::native;
 use crate::store::{GetError, Store, StoreConfig, StoreError};
 
@@ -108,8 +107,7 @@ fn router(store: &Arc<Store>) -> Router {
         (native::GET_SMALL, "get_small", Class::default()),
         (native::GET_LARGE, "get_large", LARGE),
     ];
-    let router = Router::new().stage(MEMORY, "memory");
-    methods.into_iter().fold(router, |router, (method, name, class)| {
+    methods.into_iter().fold(Router::new(), |router, (method, name, class)| {
         let store = store.clone();
         router.method_in_class(method, name, class, move |ctx, key| {
             let store = store.clone();

@@ -8,11 +8,11 @@ use bytes::Bytes;
 use rocksdb::{BlockBasedOptions, DB, Options, ReadOptions};
 use seawall_control::config::ConfigError;
 use seawall_control::request::{Context, Rejected};
+use seawall_sync::{MemoryPolicy, MemorySemaphore};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::buffers::Buffers;
-use crate::memory::MemoryPolicy;
 use crate::native;
 
 /// Bytes of a page of memory, or less.
@@ -160,7 +160,7 @@ impl Store {
             native::encode_found(&value, &mut reply);
             return Ok(reply.into());
         }
-        let _permit = self.config.semaphore.enter(ctx).await?;
+        let _permit = MemorySemaphore::shared().enter(self.config.semaphore, ctx).await?;
         let reply = self.buffers.make(|reply| native::encode_found(&value, reply));
         Ok(if self.config.send_values { reply } else { reply.slice(..native::HEAD) })
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use seawall_control::admission;
 use seawall_rocks::data::{self, Counts};
-use seawall_rocks::memory::MemoryPolicy;
+use seawall_sync::MemoryPolicy;
 use seawall_rocks::native::{self, Found, GET, GET_LARGE, GET_SMALL};
 use seawall_rocks::server::{RocksConfig, RocksServer, StartError};
 use seawall_rpc::{CallError, Client, ClientConfig, Request, Status};

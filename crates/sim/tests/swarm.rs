@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use seawall_control::predict::lock::LockKind;
+use seawall_control::predict::memory::MemoryPolicy;
 use seawall_control::{Rng, admission, retry};
 use seawall_sim::scenario::{
-    Balance, Bandwidth, Class, Crash, MixShift, Power, Preempt, Semaphore, Step,
+    Balance, Bandwidth, Class, Crash, MixShift, Power, Preempt, Step,
 };
 use seawall_sim::world::Report;
 use seawall_sim::{Scenario, World};
@@ -126,7 +127,7 @@ fn draw(rng: &mut Rng, scenario: &mut Scenario) {
     let server = &mut scenario.server;
     server.memory.bandwidth = *pick(rng, &[None, gigabytes(1), gigabytes(5)]);
     server.memory.semaphore =
-        *pick(rng, &[Semaphore::None, Semaphore::Try, Semaphore::Wait, Semaphore::Try]);
+        *pick(rng, &[MemoryPolicy::None, MemoryPolicy::Try, MemoryPolicy::Wait, MemoryPolicy::Try]);
     server.memory.semaphore_capacity = *pick(rng, &[None, None, Some(1), Some(3)]);
     server.memory.noise = Bandwidth::from_bytes(rng.below(2) * 300_000_000);
     server.memory.bandit.interval = micros(rng, 50, 1_000);

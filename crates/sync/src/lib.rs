@@ -94,4 +94,5 @@ pub use rwlock::{
     OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
 pub use seawall_control::predict::lock::{Estimate, LockKind};
+pub use seawall_control::predict::memory::MemoryPolicy;
 pub use semaphore::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};

@@ -3,9 +3,9 @@
 use seawall_control::config::ConfigError;
 use seawall_control::request::{Context, Rejected};
 use seawall_sync::memory::MemoryPermit;
+use seawall_sync::{MemoryPolicy, MemorySemaphore};
 use serde::{Deserialize, Serialize};
 
-use crate::memory::MemoryPolicy;
 use crate::native::Request;
 use crate::store::Store;
 use crate::time::UnixTime;
@@ -65,7 +65,7 @@ impl LargeValues {
             Request::Get { key } if self.semaphore != MemoryPolicy::None => {
                 match store.value_len(ctx, now, key)? {
                     Some(length) if length >= self.bytes as usize => {
-                        self.semaphore.enter(ctx).await
+                        MemorySemaphore::shared().enter(self.semaphore, ctx).await
                     }
                     _ => Ok(None),
                 }

@@ -8,7 +8,6 @@ use seawall_rpc::{Router, Status};
 
 use super::LargeValues;
 use super::clock::unix_time;
-use crate::memory::MEMORY;
 use crate::native::{self, HIT_HEAD, Reply, Request};
 use crate::store::{ITEM_LOCK, SLAB_LOCK, Store, StoreError};
 
@@ -18,10 +17,7 @@ const WRITE: Class = Class(1);
 
 /// Routes the methods of [`native`] to `store`.
 pub(super) fn router(store: &Arc<Store>, large: &LargeValues) -> Router {
-    let router = Router::new()
-        .stage(ITEM_LOCK, "item_lock")
-        .stage(SLAB_LOCK, "slab_lock")
-        .stage(MEMORY, "memory");
+    let router = Router::new().stage(ITEM_LOCK, "item_lock").stage(SLAB_LOCK, "slab_lock");
     [(native::GET, "get", READ), (native::SET, "set", WRITE), (native::DELETE, "delete", WRITE)]
         .into_iter()
         .fold(router, |router, (method, name, class)| {

@@ -13,7 +13,7 @@
 //! would have to wait: at admission, in the run queue, at the stage `item_lock`
 //! ([`ITEM_LOCK`](crate::store::ITEM_LOCK)), at `slab_lock`
 //! ([`SLAB_LOCK`](crate::store::SLAB_LOCK)), and, where lookups of [large values](LargeValues) are
-//! bounded, at `memory` ([`MEMORY`](crate::memory::MEMORY)).
+//! bounded, at [`memory`](seawall_control::request::Stage::MEMORY).
 //!
 //! ```
 //! use seawall_kv::server::{KvConfig, KvServer};

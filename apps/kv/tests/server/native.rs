@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use seawall_kv::Exptime;
-use seawall_kv::memory::MemoryPolicy;
+use seawall_sync::MemoryPolicy;
 use seawall_kv::native::{self, Reply};
 use seawall_kv::server::KvServer;
 use seawall_kv::store::Entry;

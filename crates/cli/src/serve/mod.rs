@@ -18,7 +18,7 @@ use clap::{Args, Subcommand};
 use seawall_control::admission;
 use seawall_control::config::duration;
 use seawall_control::predict::lock::LockKind;
-use seawall_kv::memory::MemoryPolicy;
+use seawall_control::predict::memory::MemoryPolicy;
 use seawall_measure::{Paths, ServiceTime};
 use seawall_sync::contention;
 use toml::Value;

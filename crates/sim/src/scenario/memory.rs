@@ -2,6 +2,7 @@
 
 use seawall_control::bandit;
 use seawall_control::config::ConfigError;
+use seawall_control::predict::memory::MemoryPolicy;
 use serde::{Deserialize, Serialize};
 
 use super::Bandwidth;
@@ -16,7 +17,7 @@ pub struct Memory {
     /// What all steps together can draw. Default: no bound.
     pub bandwidth: Option<Bandwidth>,
     /// What a step does that comes to draw. Default `none`: it draws.
-    pub semaphore: Semaphore,
+    pub semaphore: MemoryPolicy,
     /// How many the semaphore lets draw at once. Default: the bandit decides, from 1 to as many as
     /// there are cores.
     pub semaphore_capacity: Option<u32>,
@@ -26,20 +27,6 @@ pub struct Memory {
     /// Standard deviation of a reading of the bandwidth, which is normally distributed and never
     /// below zero. Default 0.
     pub noise: Bandwidth,
-}
-
-/// What a step does that comes to draw from the memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Semaphore {
-    /// It draws, whoever else does.
-    #[default]
-    None,
-    /// It is refused while as many draw as may (`try_wait`, the published evaluation's).
-    Try,
-    /// It waits for its turn, if the predicted wait is within what it has left of budget and
-    /// deadline, and is refused if not (`wait_if_uncongested`). The wait is predicted as for locks.
-    Wait,
 }
 
 impl Memory {

@@ -18,7 +18,7 @@ use seawall_measure::{Rates, Window};
 use serde::{Deserialize, Serialize};
 
 pub use bandwidth::{Bandwidth, ParseBandwidthError};
-pub use memory::{Memory, Semaphore};
+pub use memory::Memory;
 pub use network::Network;
 pub use server::{Costs, Power, Preempt, Server};
 pub use timing::Timing;

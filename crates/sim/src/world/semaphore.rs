@@ -7,6 +7,7 @@ use seawall_control::Instant;
 use seawall_control::bandit::Bandit;
 use seawall_control::estimate::Ewma;
 use seawall_control::predict::lock::{Backlog, Estimate};
+use seawall_control::predict::memory::MemoryPolicy;
 use seawall_control::random::mix;
 use seawall_control::request::{Context, Rejected, Stage};
 
@@ -18,7 +19,7 @@ const HOLD_WEIGHT: f64 = 0.125;
 
 #[derive(Debug)]
 pub(super) struct Semaphore {
-    kind: scenario::Semaphore,
+    kind: MemoryPolicy,
     estimate: Estimate,
     capacity: u32,
     bandit: Option<Bandit>,
@@ -50,7 +51,7 @@ impl Semaphore {
             Some(_) => None,
         };
         let capacity = memory.semaphore_capacity.or(bandit.as_ref().map(Bandit::capacity))?;
-        (memory.semaphore != scenario::Semaphore::None).then(|| Self {
+        (memory.semaphore != MemoryPolicy::None).then(|| Self {
             kind: memory.semaphore,
             estimate: server.locks.estimate(),
             capacity,
@@ -75,7 +76,7 @@ impl Semaphore {
         }
         let admitted = match self.kind {
             _ if plain => Ok(()),
-            scenario::Semaphore::Wait => {
+            MemoryPolicy::Wait => {
                 context.admit(Stage::MEMORY, now, self.estimate.wait(&self.backlog(now)))
             }
             _ => Err(Rejected::new(Stage::MEMORY, self.backlog(now).age, context.remaining(now))),

@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock};
 use std::thread;
 
 use seawall_control::predict::lock::Estimate;
+use seawall_control::predict::memory::MemoryPolicy;
 use seawall_control::request::{Context, Rejected, Stage};
 
 use crate::contention::{Kind, Snapshot};
@@ -194,6 +195,26 @@ impl MemorySemaphore {
         Permit { semaphore: self, stamp: unrefused(acquired) }
     }
 
+    /// Enters on behalf of a request as `policy` says, so that services can compare policies; `None`
+    /// where there is no bound. A request that may not be dropped waits rather than be refused.
+    ///
+    /// # Errors
+    ///
+    /// There is no room, and the request may not or cannot wait for it.
+    pub async fn enter(
+        &self,
+        policy: MemoryPolicy,
+        ctx: &Context,
+    ) -> Result<Option<MemoryPermit<'_>>, Rejected> {
+        match policy {
+            MemoryPolicy::None => Ok(None),
+            MemoryPolicy::Try if ctx.claims().droppable => {
+                self.try_wait().map(Some).ok_or_else(|| self.refusal(ctx))
+            }
+            _ => self.wait_if_uncongested(ctx).await.map(Some),
+        }
+    }
+
     /// What to tell a request that [`try_wait`](Self::try_wait) turned away: how long it would have
     /// had to wait, and what it had left. Looks at the queue and at the clock.
     pub fn refusal(&self, ctx: &Context) -> Rejected {
@@ -287,7 +308,7 @@ mod tests {
     use super::*;
     use crate::clock::manual::advance;
     use crate::contention;
-    use crate::testing::{Polled, now, request, us};
+    use crate::testing::{Polled, now, request, undroppable, us};
 
     #[test]
     fn as_many_enter_as_may() {
@@ -301,6 +322,22 @@ mod tests {
         assert_eq!((memory.available(), memory.uses()), (1, 3));
         let shown = "MemorySemaphore { capacity: 2, available: 1, .. }";
         assert_eq!(format!("{memory:?}"), shown);
+    }
+
+    #[test]
+    fn who_finds_no_room_is_refused_as_the_policy_says() {
+        let memory = MemorySemaphore::new(1).at(Stage::MEMORY, "memory");
+        let held = memory.try_wait().unwrap();
+        assert!(now(memory.enter(MemoryPolicy::None, &request(0))).unwrap().is_none());
+        let refused = now(memory.enter(MemoryPolicy::Try, &request(1_000))).unwrap_err();
+        assert_eq!(refused.stage, Stage::MEMORY);
+        let ctx = undroppable();
+        let mut waiting = Polled::waiting(memory.enter(MemoryPolicy::Try, &ctx));
+        advance(us(20));
+        let refused = now(memory.enter(MemoryPolicy::Wait, &request(10))).unwrap_err();
+        assert_eq!((refused.stage, refused.predicted_delay), (Stage::MEMORY, us(20)));
+        drop(held);
+        assert!(waiting.poll().unwrap().unwrap().is_some(), "what must not be dropped waits");
     }
 
     #[test]
