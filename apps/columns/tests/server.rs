@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use seawall_columns::file;
-use seawall_sync::MemoryPolicy;
 use seawall_columns::native::{COMPUTE, Computed, MAX, Request};
 use seawall_columns::series::Series;
 use seawall_columns::server::{ColumnsConfig, ColumnsServer, StartError};
 use seawall_columns::smoothing::smooth;
 use seawall_control::admission;
 use seawall_rpc::{CallError, Client, ClientConfig, Request as Call, Status};
+use seawall_sync::MemoryPolicy;
 
 const ROWS: usize = 20_003;
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use seawall_control::admission;
 use seawall_rocks::data::{self, Counts};
-use seawall_sync::MemoryPolicy;
 use seawall_rocks::native::{self, Found, GET, GET_LARGE, GET_SMALL};
 use seawall_rocks::server::{RocksConfig, RocksServer, StartError};
 use seawall_rpc::{CallError, Client, ClientConfig, Request, Status};
+use seawall_sync::MemoryPolicy;
 
 fn config(folder: &Path, algorithm: &str) -> RocksConfig {
     let mut config = RocksConfig { folder: folder.into(), ..RocksConfig::default() };

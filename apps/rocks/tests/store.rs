@@ -9,9 +9,9 @@ use rocksdb::{DB, Options};
 use seawall_control::Instant;
 use seawall_control::request::{Claims, Context};
 use seawall_rocks::data::{self, Counts};
-use seawall_sync::MemoryPolicy;
 use seawall_rocks::native::{self, DecodeError, Found, KEY_BYTES_MAX};
 use seawall_rocks::store::{GetError, Store, StoreConfig, StoreError};
+use seawall_sync::MemoryPolicy;
 use tempfile::TempDir;
 
 const COUNTS: Counts = Counts { small: 300, large: 6 };

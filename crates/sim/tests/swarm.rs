@@ -6,9 +6,7 @@ use std::time::Duration;
 use seawall_control::predict::lock::LockKind;
 use seawall_control::predict::memory::MemoryPolicy;
 use seawall_control::{Rng, admission, retry};
-use seawall_sim::scenario::{
-    Balance, Bandwidth, Class, Crash, MixShift, Power, Preempt, Step,
-};
+use seawall_sim::scenario::{Balance, Bandwidth, Class, Crash, MixShift, Power, Preempt, Step};
 use seawall_sim::world::Report;
 use seawall_sim::{Scenario, World};
 

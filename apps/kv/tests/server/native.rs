@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use seawall_kv::Exptime;
-use seawall_sync::MemoryPolicy;
 use seawall_kv::native::{self, Reply};
 use seawall_kv::server::KvServer;
 use seawall_kv::store::Entry;
 use seawall_rpc::{CallError, Client, ClientConfig, Status};
+use seawall_sync::MemoryPolicy;
 
 use crate::support::{self, config, expect_nothing_left, patient, start, until};
 
