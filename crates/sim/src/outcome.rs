@@ -121,7 +121,7 @@ pub struct Mix {
 }
 
 /// Metrics that claims may name, beside those of [`Figures`] and of shifts.
-const METRICS: [&str; 13] = [
+const METRICS: [&str; 14] = [
     "goodput_share",
     "received",
     "sent",
@@ -135,6 +135,7 @@ const METRICS: [&str; 13] = [
     "semaphore_capacity",
     "memory_refusals",
     "power",
+    "mix_settled_after_ms",
 ];
 
 /// Checks the name of a metric, of runs with these classes of requests.
@@ -281,6 +282,10 @@ impl Measured for Run {
             "semaphore_capacity" => self.semaphore_capacity,
             "memory_refusals" => Some(self.memory_refusals),
             "power" => self.power,
+            "mix_settled_after_ms" => {
+                let sum: f64 = self.mixes.iter().map(|mix| mix.settled_after_ms).sum();
+                (!self.mixes.is_empty()).then(|| sum / self.mixes.len() as f64)
+            }
             _ => {
                 if let Some((index, field)) = numbered(name, "shift") {
                     self.shifts.get(index)?.metric(field)

@@ -130,4 +130,5 @@ fn a_change_of_the_mix_is_followed() {
     assert!((5.5..8.0).contains(&after), "{after}");
     let settled = run.metric("mix1.settled_after_ms").unwrap();
     assert!((5.0..100.0).contains(&settled), "{settled}");
+    assert_eq!(run.metric("mix_settled_after_ms"), Some(settled));
 }
