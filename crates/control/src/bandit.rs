@@ -46,7 +46,8 @@ pub struct Config {
     /// How bandwidth and cores make a reward. Default simple.
     pub reward: Reward,
     /// Decisions after which the largest bandwidth is forgotten: what requests need, and with it
-    /// what they can draw, changes. 0, the default, remembers it for ever, as the paper; up to 10000.
+    /// what they can draw, changes. 0, the default, remembers it for ever, as the paper; up to
+    /// 10000.
     pub memory: u32,
 }
 

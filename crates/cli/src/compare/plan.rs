@@ -382,7 +382,7 @@ mod tests {
             }
         }
         let others = [cfg!(feature = "rocks"), cfg!(feature = "columns")];
-        assert_eq!(count, 6 + others.into_iter().filter(|is_there| *is_there).count());
+        assert_eq!(count, 7 + others.into_iter().filter(|is_there| *is_there).count());
     }
 
     #[test]

@@ -67,8 +67,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "MIX")]
     mix: Option<KeyValueMix>,
 
-    /// Requests of a synthetic workload name their data path, and are measured apart by it; those of
-    /// rocks and columns are of two kinds in any case, by method unless this says otherwise
+    /// Requests of a synthetic workload name their data path, and are measured apart by it; those
+    /// of rocks and columns are of two kinds in any case, by method unless this says otherwise
     /// [default: they name none]
     #[arg(long, value_enum, value_name = "HOW")]
     path_by: Option<NamedBy>,

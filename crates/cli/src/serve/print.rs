@@ -89,7 +89,7 @@ mod tests {
         let file = file(&Config::default()).unwrap();
         let (options, tls) = file.split_once("\n# [server.tls]\n").unwrap();
         let comments: Vec<&str> = options.lines().filter(|line| line.starts_with("# ")).collect();
-        assert_eq!(comments.len(), 16, "{file}");
+        assert_eq!(comments.len(), 18, "{file}");
         for comment in comments {
             read(&options.replace(comment, &comment[2..]));
         }

@@ -44,8 +44,8 @@ pub struct Next {
     pub measure: Duration,
 }
 
-/// Counts of one class of requests in one measuring window. What is counted "of those" belongs to the
-/// window in which the request arrived, or to none if it ended later.
+/// Counts of one class of requests in one measuring window. What is counted "of those" belongs to
+/// the window in which the request arrived, or to none if it ended later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassCounts {
     /// Requests that arrived, refused ones included.

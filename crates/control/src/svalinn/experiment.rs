@@ -23,8 +23,9 @@ const MONITOR_MIN: Duration = Duration::from_micros(1);
 /// How one load went.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Experiment {
-    /// Requests that came, refused ones included.
-    pub(super) arrivals: u32,
+    /// Requests that came per second, refused ones included. A rate, because experiments need not
+    /// be equally long.
+    pub(super) load: f64,
     pub(super) utility: f64,
 }
 
@@ -44,11 +45,11 @@ impl Direction {
     /// whichever it was to be (§3.1). Deviation: of equal loads neither is; the paper's algorithm 2
     /// then takes the pool's smaller for the larger.
     pub(super) fn of(mut more: Experiment, mut less: Experiment, deadband: f64) -> Option<Self> {
-        if more.arrivals < less.arrivals {
+        if more.load < less.load {
             mem::swap(&mut more, &mut less);
         }
         let equal = more.utility == less.utility;
-        if equal && more.arrivals == less.arrivals {
+        if equal && more.load == less.load {
             return None;
         }
         let gain = match (more.utility.is_nan(), less.utility.is_nan()) {
@@ -143,7 +144,7 @@ impl Laboratory {
         };
         let utility = self.utility.of(&self.latest);
         self.utility_of_latest = utility;
-        Experiment { arrivals: window.total().arrivals, utility }
+        Experiment { load: self.latest.arrivals, utility }
     }
 
     pub(super) fn metrics(&self, metrics: Metrics) -> Metrics {
@@ -167,42 +168,42 @@ mod tests {
     use super::*;
     use crate::utility::Throughput;
 
-    const fn experiment(arrivals: u32, utility: f64) -> Experiment {
-        Experiment { arrivals, utility }
+    const fn experiment(load: f64, utility: f64) -> Experiment {
+        Experiment { load, utility }
     }
 
-    fn direction(more: (u32, f64), less: (u32, f64)) -> Option<Direction> {
+    fn direction(more: (f64, f64), less: (f64, f64)) -> Option<Direction> {
         Direction::of(experiment(more.0, more.1), experiment(less.0, less.1), 0.0)
     }
 
     #[test]
     fn goes_where_more_load_was_worth_it() {
-        assert_eq!(direction((11, 2.0), (10, 1.0)), Some(Direction::More));
-        assert_eq!(direction((11, 1.0), (10, 2.0)), Some(Direction::Less));
-        assert_eq!(direction((11, 1.0), (10, 1.0)), Some(Direction::Less), "it was not");
+        assert_eq!(direction((11.0, 2.0), (10.0, 1.0)), Some(Direction::More));
+        assert_eq!(direction((11.0, 1.0), (10.0, 2.0)), Some(Direction::Less));
+        assert_eq!(direction((11.0, 1.0), (10.0, 1.0)), Some(Direction::Less), "it was not");
     }
 
     #[test]
     fn the_one_to_which_more_came_had_more_load() {
-        assert_eq!(direction((9, 1.0), (10, 2.0)), Some(Direction::More));
-        assert_eq!(direction((9, 2.0), (10, 1.0)), Some(Direction::Less));
-        assert_eq!(direction((10, 2.0), (10, 1.0)), Some(Direction::More), "neither");
-        assert_eq!(direction((10, 1.0), (10, 1.0)), None);
+        assert_eq!(direction((9.0, 1.0), (10.0, 2.0)), Some(Direction::More));
+        assert_eq!(direction((9.0, 2.0), (10.0, 1.0)), Some(Direction::Less));
+        assert_eq!(direction((10.0, 2.0), (10.0, 1.0)), Some(Direction::More), "neither");
+        assert_eq!(direction((10.0, 1.0), (10.0, 1.0)), None);
     }
 
     #[test]
     fn what_is_no_number_is_the_worst() {
-        assert_eq!(direction((11, f64::NAN), (10, -1e9)), Some(Direction::Less));
-        assert_eq!(direction((11, -1e9), (10, f64::NAN)), Some(Direction::More));
-        assert_eq!(direction((11, f64::NAN), (10, f64::NAN)), None);
+        assert_eq!(direction((11.0, f64::NAN), (10.0, -1e9)), Some(Direction::Less));
+        assert_eq!(direction((11.0, -1e9), (10.0, f64::NAN)), Some(Direction::More));
+        assert_eq!(direction((11.0, f64::NAN), (10.0, f64::NAN)), None);
         let infinite = f64::INFINITY;
-        assert_eq!(direction((11, infinite), (10, infinite)), Some(Direction::Less), "no gain");
+        assert_eq!(direction((11.0, infinite), (10.0, infinite)), Some(Direction::Less), "no gain");
     }
 
     #[test]
     fn small_differences_do_not_count_below_zero_either() {
         let direction =
-            |more, less| Direction::of(experiment(2, more), experiment(1, less), 0.05).unwrap();
+            |more, less| Direction::of(experiment(2.0, more), experiment(1.0, less), 0.05).unwrap();
         assert_eq!(direction(104.0, 100.0), Direction::Same);
         assert_eq!(direction(106.0, 100.0), Direction::More);
         assert_eq!(direction(-104.0, -100.0), Direction::Same);

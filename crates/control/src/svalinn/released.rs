@@ -43,7 +43,7 @@ impl Policy {
 
     fn decide(&self, window: &Window, first: Experiment, second: Experiment) -> u32 {
         // Of equal loads nothing is defined in C, and in Go the pool stays.
-        let direction = if first.arrivals == 0 || second.arrivals == 0 {
+        let direction = if first.load == 0.0 || second.load == 0.0 {
             Direction::More
         } else {
             let direction = Direction::of(first, second, self.deadband);

@@ -195,8 +195,9 @@ impl MemorySemaphore {
         Permit { semaphore: self, stamp: unrefused(acquired) }
     }
 
-    /// Enters on behalf of a request as `policy` says, so that services can compare policies; `None`
-    /// where there is no bound. A request that may not be dropped waits rather than be refused.
+    /// Enters on behalf of a request as `policy` says, so that services can compare policies;
+    /// `None` where there is no bound. A request that may not be dropped waits rather than be
+    /// refused.
     ///
     /// # Errors
     ///

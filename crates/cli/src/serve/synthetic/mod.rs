@@ -49,7 +49,8 @@ pub(super) struct Config {
     pub(super) wait: Option<ServiceTime>,
     /// Data paths through locks, which requests hold all the while. Default `none`.
     pub(super) paths: Paths,
-    /// How much CPU time a request of a third path takes; it waits for nothing. Default `exp:500us`.
+    /// How much CPU time a request of a third path takes; it waits for nothing. Default
+    /// `exp:500us`.
     pub(super) third: ServiceTime,
     /// What a request does that comes to a lock. Default `larger`: it is refused if it cannot
     /// wait.
