@@ -13,7 +13,7 @@ use crate::controller::Algorithm;
 use crate::open::Open;
 use crate::protego::{self, Protego};
 use crate::svalinn::{self, Svalinn};
-use crate::{client, codel, credit, dagor, limit, seda, window};
+use crate::{client, codel, credit, dagor, limit, seda, utility, window};
 
 /// Names of all algorithms, in the order in which help texts show them.
 pub const NAMES: [&str; 9] =
@@ -74,15 +74,25 @@ impl Config {
         Self { algorithm: name.into(), ..Self::default() }
     }
 
-    /// Builds the chosen algorithm.
+    /// Builds the chosen algorithm. Its utility is no expression: see
+    /// [`build_with`](Self::build_with).
     ///
     /// # Errors
     ///
     /// Names the first field that is out of range, and what is allowed.
     pub fn build(&self) -> Result<Arc<dyn Algorithm>, ConfigError> {
+        self.build_with(utility::no_expressions)
+    }
+
+    /// Builds the chosen algorithm; `read` reads utilities that are expressions.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build).
+    pub fn build_with(&self, read: utility::Reader) -> Result<Arc<dyn Algorithm>, ConfigError> {
         self.breakwater.validate()?;
         self.protego.validate()?;
-        let utility = self.svalinn.validate()?;
+        let utility = self.svalinn.validate(read)?;
         self.aimd.validate()?;
         self.codel.validate()?;
         self.window.validate()?;

@@ -44,7 +44,7 @@
 //! networks.
 
 extern crate alloc;
-#[cfg(any(test, feature = "expressions"))]
+#[cfg(test)]
 extern crate std;
 
 pub mod admission;

@@ -9,14 +9,13 @@ use seawall_control::harness::Parties;
 use seawall_control::harness::model::Op;
 
 /// What differs from the defaults.
-const VARIANTS: [&str; 7] = [
+const VARIANTS: [&str; 6] = [
     "algorithm = 'codel'\ncodel.variant = 'threshold'",
     "algorithm = 'seda'\nseda.server_drop_delay = '200us'",
     "algorithm = 'dagor'\ndagor.variant = 'released'",
     "algorithm = 'protego'\nprotego.variant = 'released'",
     "algorithm = 'svalinn'\nsvalinn.variant = 'released'",
     "algorithm = 'svalinn'\nsvalinn.utility = { drops = 0.1 }",
-    "algorithm = 'svalinn'\nsvalinn.utility.expression = 'throughput - 2 * drops'",
 ];
 
 fn algorithms() -> Vec<Arc<dyn Algorithm>> {

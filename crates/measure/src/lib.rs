@@ -82,6 +82,7 @@ pub mod recorder;
 pub mod series;
 pub mod service;
 pub mod spec;
+pub mod utility;
 
 pub use arrivals::{Arrivals, Load, Process, Rates, Schedule, ScheduleError, Scheduled};
 pub use keys::{KeyValueMix, Keys, Operation, Popularity, ValueSize};

@@ -3,10 +3,10 @@
 //!
 //! | text | first path | second path | third path |
 //! |---|---|---|---|
-//! | `none` | no lock | there is none | there is none |
-//! | `two:0.2` | a mutex, for a fifth of the requests | another mutex, for the rest | there is none |
-//! | `hot:0.5` | the only mutex, for half of the requests | no lock | there is none |
-//! | `three:0.4:0.4` | the only mutex, for two fifths of the requests | no lock, for as many | the CPU alone, for the rest |
+//! | `none` | no lock | – | – |
+//! | `two:0.2` | a mutex, for a fifth | another mutex, for the rest | – |
+//! | `hot:0.5` | the only mutex, for half | no lock, for the rest | – |
+//! | `three:0.4:0.4` | the only mutex, for two fifths | no lock, for as many | CPU, for the rest |
 //!
 //! `two` is the application of Protego's figure 1: seemingly equal requests of which one part meets
 //! a bottleneck long before the other.

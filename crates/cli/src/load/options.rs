@@ -388,7 +388,7 @@ impl Options {
     fn client(&self) -> Result<ClientConfig> {
         let flags = [("algorithm", text(self.algorithm.as_ref()))];
         let mut admission: admission::Config = self.sources.read(&Settings::default(), &flags)?;
-        admission.build()?;
+        admission.build_with(seawall_measure::utility::read)?;
         if self.retry && admission.client.retry == retry::Config::NEVER {
             admission.client.retry = retry::Config::default();
         }

@@ -159,7 +159,10 @@ impl Config {
     pub(crate) fn validate(&self) -> Result<()> {
         // Each part names its own fields, so each is asked apart, to tell where they are.
         let server = &self.server;
-        server.admission.build().map_err(|error| anyhow!("server.admission.{error}"))?;
+        server
+            .admission
+            .build_with(seawall_measure::utility::read)
+            .map_err(|error| anyhow!("server.admission.{error}"))?;
         server.validate().map_err(|error| anyhow!("server.{error}"))?;
         #[cfg(feature = "rocks")]
         self.rocks.store.validate().map_err(|error| anyhow!("rocks.store.{error}"))?;

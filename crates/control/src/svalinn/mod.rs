@@ -89,17 +89,17 @@ pub enum Variant {
 }
 
 impl Config {
-    /// Checks all ranges, and reads the utility.
+    /// Checks all ranges, and gives the utility; `read` reads expressions.
     ///
     /// # Errors
     ///
     /// Names the first field that is wrong, and what is allowed.
-    pub fn validate(&self) -> Result<Arc<dyn Utility>, ConfigError> {
+    pub fn validate(&self, read: utility::Reader) -> Result<Arc<dyn Utility>, ConfigError> {
         ConfigError::check_range("svalinn.delta", self.delta, 1..=10_000)?;
         ConfigError::check_range("svalinn.deadband", self.deadband, 0.0..=1.0)?;
         let released = self.released_deadband;
         ConfigError::check_range("svalinn.released_deadband", released, 0.0..=1.0)?;
-        self.utility.build()
+        self.utility.build(read)
     }
 }
 
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn refuses_nonsense_by_name() {
-        let field = |config: Config| config.validate().unwrap_err().field;
+        let field = |config: Config| config.validate(utility::no_expressions).unwrap_err().field;
         assert_eq!(field(Config { delta: 0, ..Config::default() }), "svalinn.delta");
         let nan = f64::NAN;
         assert_eq!(field(Config { deadband: nan, ..Config::default() }), "svalinn.deadband");

@@ -99,8 +99,8 @@ mod tests {
     use proptest::prelude::*;
 
     /// A policy at a pool of 40 whose next window is that with more.
-    fn policy(config: Config) -> Policy {
-        let mut policy = Policy::new(&config, Arc::new(Throughput));
+    fn policy(config: &Config) -> Policy {
+        let mut policy = Policy::new(config, Arc::new(Throughput));
         policy.origin = 40;
         policy
     }
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn tries_more_then_less_and_goes_where_it_was_better() {
-        let policy = &mut policy(Config::default());
+        let policy = &mut policy(&Config::default());
         assert_eq!(pool_after(policy, &window(41, 110, 95)), 39, "now with less");
         assert_eq!(pool_after(policy, &window(39, 100, 90)), 42, "41, and one more");
         assert_eq!(pool_after(policy, &window(42, 110, 80)), 40);
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn the_bounds_of_the_pool_are_not_left_behind() {
-        let policy = &mut policy(Config { delta: 10, ..Config::default() });
+        let policy = &mut policy(&Config { delta: 10, ..Config::default() });
         for _ in 0..5 {
             pool_after(policy, &window(40, 110, 95)); // 40 credits is all that sessions may hold
             let next = pool_after(policy, &window(30, 100, 90));
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_pool_that_begins_anew_takes_its_origin_with_it() {
-        let policy = &mut policy(Config::default());
+        let policy = &mut policy(&Config::default());
         pool_after(policy, &window(41, 110, 95));
         assert_eq!(policy.on_session(4, 1), 4);
         assert_eq!(pool_after(policy, &window(4, 110, 95)), 3);
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn silence_says_nothing_unless_somebody_may_be_waiting() {
-        let policy = &mut policy(Config::default());
+        let policy = &mut policy(&Config::default());
         let mut idle = window(40, 0, 0);
         idle.issued = 3;
         pool_after(policy, &idle);
@@ -158,16 +158,20 @@ mod tests {
         /// As the paper's algorithm 2 decides where it decides at all: loads differ.
         #[test]
         fn decides_as_algorithm_2(
-            counts in prop::collection::vec(((1..500_u32, 0..500_u32), (1..500_u32, 0..500_u32)), 1..20)
+            counts in prop::collection::vec(
+                ((1..500_u32, 0..500_u32), (1..500_u32, 0..500_u32)),
+                1..20,
+            ),
         ) {
-            let policy = &mut policy(Config::default());
+            let policy = &mut policy(&Config::default());
             let mut credits = 40_u32;
             for ((in_more, out_more), (in_less, out_less)) in counts {
                 prop_assume!(in_more != in_less);
                 pool_after(policy, &window(credits + 1, in_more, out_more));
                 let next = pool_after(policy, &window(credits - 1, in_less, out_less));
                 let relabelled = in_more < in_less;
-                let (high, low) = if relabelled { (out_less, out_more) } else { (out_more, out_less) };
+                let (high, low) =
+                    if relabelled { (out_less, out_more) } else { (out_more, out_less) };
                 credits = if high > low { credits + 1 } else { (credits - 1).max(1) };
                 prop_assert_eq!(next, credits + 1);
             }

@@ -10,18 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{Capped, Goodput, Throughput, Utility};
 use crate::config::{ConfigError, duration};
 
-/// Which utility.
-///
-/// ```
-/// # #[derive(serde::Deserialize)]
-/// # struct Wrap { utility: seawall_control::utility::Config }
-/// let read = |text| toml::from_str::<Wrap>(text).unwrap().utility.build();
-/// read("utility = 'throughput'")?;
-/// read("utility = { drops = 0.1 }")?;
-/// # #[cfg(feature = "expressions")]
-/// read("utility = { expression = 'goodput - drops / 2' }")?;
-/// # Ok::<(), seawall_control::config::ConfigError>(())
-/// ```
+/// Which utility: `"throughput"`, `{ drops = 0.1 }`, `{ expression = "goodput - drops / 2" }`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Config {
@@ -40,16 +29,29 @@ pub enum Config {
     Expression(String),
 }
 
+/// Reads the text of an expression, or says what of it cannot be understood. The core knows none
+/// itself.
+pub type Reader = fn(&str) -> Result<Arc<dyn Utility>, String>;
+
+/// The reader of programs that know no expressions.
+///
+/// # Errors
+///
+/// Always.
+pub fn no_expressions(_text: &str) -> Result<Arc<dyn Utility>, String> {
+    Err("this program reads no expressions; name a utility".into())
+}
+
 /// The field that is at fault.
 const FIELD: &str = "svalinn.utility";
 
 impl Config {
-    /// The utility.
+    /// The utility; `read` reads expressions.
     ///
     /// # Errors
     ///
     /// Says what is out of range, or what of an expression cannot be understood.
-    pub fn build(&self) -> Result<Arc<dyn Utility>, ConfigError> {
+    pub fn build(&self, read: Reader) -> Result<Arc<dyn Utility>, ConfigError> {
         Ok(match self {
             Self::Throughput => Arc::new(Throughput),
             Self::Goodput => Arc::new(Goodput),
@@ -62,19 +64,9 @@ impl Config {
                 ConfigError::check_range(FIELD, *most, 0.0..=f64::MAX)?;
                 Arc::new(Capped::Power(*most))
             }
-            Self::Expression(text) => expression(text)?,
+            Self::Expression(text) => {
+                read(text).map_err(|problem| ConfigError::new(FIELD, problem))?
+            }
         })
     }
-}
-
-#[cfg(feature = "expressions")]
-fn expression(text: &str) -> Result<Arc<dyn Utility>, ConfigError> {
-    let read = super::Expression::read(text);
-    Ok(Arc::new(read.map_err(|problem| ConfigError::new(FIELD, problem))?))
-}
-
-#[cfg(not(feature = "expressions"))]
-fn expression(_text: &str) -> Result<Arc<dyn Utility>, ConfigError> {
-    let problem = "this build has no expressions; build it with the feature `expressions`";
-    Err(ConfigError::new(FIELD, problem))
 }

@@ -9,14 +9,10 @@
 //! can hand in any [`Utility`] of its own.
 
 mod config;
-#[cfg(feature = "expressions")]
-mod expression;
 mod measured;
 mod standard;
 
-pub use config::Config;
-#[cfg(feature = "expressions")]
-pub use expression::Expression;
+pub use config::{Config, Reader, no_expressions};
 pub(crate) use measured::Counting;
 pub use measured::{METRICS, Measured, Metric};
 pub use standard::{Capped, Goodput, Throughput};

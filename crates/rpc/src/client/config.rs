@@ -64,7 +64,9 @@ impl ClientConfig {
             tracing::debug!(algorithm, "the server's algorithm is not known");
             return Ok(Box::new(Unknown::default()));
         }
-        Ok(admission::Config { algorithm, ..self.admission.clone() }.build()?.client(init))
+        Ok(admission::Config { algorithm, ..self.admission.clone() }
+            .build_with(seawall_measure::utility::read)?
+            .client(init))
     }
 }
 

@@ -165,7 +165,7 @@ impl ServerConfig {
     ///
     /// Names the first field that is out of range, and what is allowed.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        self.admission.build()?;
+        self.admission.build_with(seawall_measure::utility::read)?;
         let at_least = |field, value: Duration, least: Duration| {
             if value >= least {
                 return Ok(());

@@ -99,7 +99,7 @@ impl Server {
     ///
     /// Names what is wrong with the configuration, the certificates or the address.
     pub fn start(config: ServerConfig, router: Router) -> Result<Self, StartError> {
-        let algorithm = config.admission.build()?;
+        let algorithm = config.admission.build_with(seawall_measure::utility::read)?;
         Self::start_with(config, algorithm, router)
     }
 

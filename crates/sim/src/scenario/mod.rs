@@ -62,7 +62,7 @@ impl Scenario {
         self.server.validate()?;
         self.run.validate()?;
         self.rates()?;
-        self.admission.build().map(drop)
+        self.admission.build_with(seawall_measure::utility::read).map(drop)
     }
 
     /// Latency up to which a success counts as goodput.

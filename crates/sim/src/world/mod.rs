@@ -187,7 +187,7 @@ impl<'a> World<'a> {
         let slo = scenario.slo();
         let mut init = Init::new(start, seeds.next_u64());
         (init.cores, init.slo, init.rtt) = (scenario.server.cores, slo, scenario.network.rtt());
-        let algorithm = scenario.admission.build()?;
+        let algorithm = scenario.admission.build_with(seawall_measure::utility::read)?;
         let classes = request::Mix::new(&scenario.workload);
         let recorder = RecorderConfig::new(slo, window).with_classes(classes.names());
         let arrivals =

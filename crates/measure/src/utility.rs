@@ -1,67 +1,73 @@
-//! A utility written as an expression of metrics.
+//! Utilities written as expressions of metrics: what a configuration's text means.
 
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec;
-use alloc::vec::Vec;
+use std::sync::Arc;
 
-use exmex::{
-    BinOp, Express, FlatEx, MakeOperators, MatchLiteral, Operator, literal_matcher_from_pattern,
-    ops_factory,
-};
+use exmex::{Express, FlatEx, MatchLiteral, literal_matcher_from_pattern};
+use operators::Operators;
+use seawall_control::request::Class;
+use seawall_control::utility::{METRICS, Measured, Utility};
 
-use super::Utility;
-use super::measured::{METRICS, Measured};
-use crate::request::Class;
+mod operators {
+    use exmex::{BinOp, MakeOperators, Operator, ops_factory};
 
-/// Above which binding an operator is: `a if b < c + d else e` is `(a if (b < (c + d))) else e`.
-const ELSE: i64 = 0;
-const IF: i64 = 1;
-const OR: i64 = 2;
-const AND: i64 = 3;
-const COMPARE: i64 = 4;
-const SUM: i64 = 5;
-const PRODUCT: i64 = 6;
-const POWER: i64 = 7;
+    /// How strongly operators bind: `a if b < c + d else e` is `(a if (b < (c + d))) else e`.
+    const ELSE: i64 = 0;
+    const IF: i64 = 1;
+    const OR: i64 = 2;
+    const AND: i64 = 3;
+    const COMPARE: i64 = 4;
+    const SUM: i64 = 5;
+    const PRODUCT: i64 = 6;
+    const POWER: i64 = 7;
 
-const fn binary(prio: i64, apply: fn(f64, f64) -> f64) -> BinOp<f64> {
-    BinOp { apply, prio, is_commutative: false }
+    const fn binary(prio: i64, apply: fn(f64, f64) -> f64) -> BinOp<f64> {
+        BinOp { apply, prio, is_commutative: false }
+    }
+
+    const fn truth(holds: bool) -> f64 {
+        if holds { 1.0 } else { 0.0 }
+    }
+
+    ops_factory!(
+        Operators,
+        f64,
+        Operator::make_bin(
+            "else",
+            binary(ELSE, |value, other| if value.is_nan() { other } else { value })
+        ),
+        Operator::make_bin(
+            "if",
+            binary(IF, |value, holds| if holds == 0.0 { f64::NAN } else { value })
+        ),
+        Operator::make_bin("||", binary(OR, |a, b| truth(a != 0.0 || b != 0.0))),
+        Operator::make_bin("&&", binary(AND, |a, b| truth(a != 0.0 && b != 0.0))),
+        Operator::make_bin("<", binary(COMPARE, |a, b| truth(a < b))),
+        Operator::make_bin("<=", binary(COMPARE, |a, b| truth(a <= b))),
+        Operator::make_bin(">", binary(COMPARE, |a, b| truth(a > b))),
+        Operator::make_bin(">=", binary(COMPARE, |a, b| truth(a >= b))),
+        Operator::make_bin_unary("+", binary(SUM, |a, b| a + b), |a| a),
+        Operator::make_bin_unary("-", binary(SUM, |a, b| a - b), |a| -a),
+        Operator::make_bin("*", binary(PRODUCT, |a, b| a * b)),
+        Operator::make_bin("/", binary(PRODUCT, |a, b| a / b)),
+        Operator::make_bin("^", binary(POWER, libm::pow)),
+        Operator::make_bin("min", binary(POWER, f64::min)),
+        Operator::make_bin("max", binary(POWER, f64::max)),
+        Operator::make_unary("log", libm::log),
+        Operator::make_unary("sqrt", libm::sqrt),
+        Operator::make_unary("abs", f64::abs)
+    );
 }
-
-const fn truth(holds: bool) -> f64 {
-    if holds { 1.0 } else { 0.0 }
-}
-
-ops_factory!(
-    Operators,
-    f64,
-    Operator::make_bin(
-        "else",
-        binary(ELSE, |value, other| if value.is_nan() { other } else { value })
-    ),
-    Operator::make_bin(
-        "if",
-        binary(IF, |value, holds| if holds == 0.0 { f64::NAN } else { value })
-    ),
-    Operator::make_bin("||", binary(OR, |a, b| truth(a != 0.0 || b != 0.0))),
-    Operator::make_bin("&&", binary(AND, |a, b| truth(a != 0.0 && b != 0.0))),
-    Operator::make_bin("<", binary(COMPARE, |a, b| truth(a < b))),
-    Operator::make_bin("<=", binary(COMPARE, |a, b| truth(a <= b))),
-    Operator::make_bin(">", binary(COMPARE, |a, b| truth(a > b))),
-    Operator::make_bin(">=", binary(COMPARE, |a, b| truth(a >= b))),
-    Operator::make_bin_unary("+", binary(SUM, |a, b| a + b), |a| a),
-    Operator::make_bin_unary("-", binary(SUM, |a, b| a - b), |a| -a),
-    Operator::make_bin("*", binary(PRODUCT, |a, b| a * b)),
-    Operator::make_bin("/", binary(PRODUCT, |a, b| a / b)),
-    Operator::make_bin("^", binary(POWER, libm::pow)),
-    Operator::make_bin("min", binary(POWER, f64::min)),
-    Operator::make_bin("max", binary(POWER, f64::max)),
-    Operator::make_unary("log", libm::log),
-    Operator::make_unary("sqrt", libm::sqrt),
-    Operator::make_unary("abs", f64::abs)
-);
 
 literal_matcher_from_pattern!(Numbers, r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?");
+
+/// Reads the expression of a configuration, for `admission::Config::build_with`.
+///
+/// # Errors
+///
+/// As [`Expression::read`].
+pub fn read(text: &str) -> Result<Arc<dyn Utility>, String> {
+    Ok(Arc::new(Expression::read(text)?))
+}
 
 /// The text after parsing, with where its variables come from.
 #[derive(Clone, Debug)]
@@ -146,7 +152,8 @@ mod tests {
     use super::*;
 
     fn measured() -> Measured {
-        let mut measured = Measured { throughput: 900.0, drops: 100.0, ..Measured::default() };
+        let mut measured = Measured::default();
+        (measured.throughput, measured.drops) = (900.0, 100.0);
         (measured.arrivals, measured.drop_rate) = (1_000.0, 0.1);
         measured.goodput_of[3] = 40.0;
         measured
