@@ -37,6 +37,9 @@ Examples:
 A plan is a TOML file; docs/comparisons.md describes it. Each point has a fresh server on a core \
 of its own, and the load another one. Points that the load could not be offered for are marked.";
 
+/// What a reader should know of settings that saved points did not have, or may not have had.
+const SET_LATER: &str = "The points were saved before: what --set says now had no part in them.";
+
 /// Options of `seawall compare`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -78,7 +81,7 @@ pub(crate) struct Options {
     save: Option<PathBuf>,
 
     /// Show the points that were saved in this folder instead of running anything
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["save", "rounds", "set"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["save", "rounds"])]
     from: Option<PathBuf>,
 }
 
@@ -89,7 +92,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let name = options.plan.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let saved = format!("{name}.json");
     let results = match &options.from {
-        Some(folder) => of_plan(&plan, runs::load(&folder.join(&saved))?)?,
+        Some(folder) => {
+            let mut results = of_plan(&plan, runs::load(&folder.join(&saved))?)?;
+            results.notes.extend((!options.set.is_empty()).then(|| SET_LATER.to_owned()));
+            results
+        }
         None => compare(&plan)?,
     };
     // What cannot be written is told last, so that the numbers are not lost with it.

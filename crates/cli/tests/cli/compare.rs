@@ -99,6 +99,8 @@ fn shown_again(plan: &str, folder: &str) {
     let svg = std::fs::read_to_string(format!("{pictures}/01-goodput.svg")).unwrap();
     assert!(svg.contains("not valid: load not offered"), "{svg}");
 
+    let later = succeed(&["compare", plan, "--from", folder, "--set", "load.time=9s"]).stdout;
+    assert!(later.contains("what --set says now had no part in them"), "{later}");
     let only = ["compare", plan, "--from", folder, "--only", "try"];
     let said = succeed(&only).stdout;
     assert!(!said.contains("plain") && !said.contains("L1"), "it needs what is not there: {said}");
