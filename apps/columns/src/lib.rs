@@ -11,7 +11,8 @@
 //! The two operations of Svalinn's DataFrame (§5.1) on a year of EUR/USD, one row for each minute:
 //! the maximum of the closing prices, all or those of some rows, which reads them once, and a
 //! smoothing of them with decay, which reads all and writes another of the same length back.
-//! Smoothing takes memory bandwidth, so it, and nothing else, may be behind a [semaphore](memory):
+//! Smoothing takes memory bandwidth, so it, and nothing else, may be behind a
+//! [semaphore](seawall_sync::MemorySemaphore):
 //! see [`StoreConfig::semaphore`](store::StoreConfig::semaphore).
 //!
 //! ```

@@ -14,7 +14,8 @@
 //! into a reply takes memory bandwidth, of which a few cores use up all there is. More requests
 //! that copy do not copy more then; they only keep cores busy with waiting for memory, which
 //! requests for small values could have used. So the copy, and nothing else, may be behind a
-//! [semaphore](memory): see [`StoreConfig::semaphore`](store::StoreConfig::semaphore).
+//! [semaphore](seawall_sync::MemorySemaphore): see
+//! [`StoreConfig::semaphore`](store::StoreConfig::semaphore).
 //!
 //! ```
 //! use seawall_control::Instant;
