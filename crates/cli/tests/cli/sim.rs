@@ -99,6 +99,26 @@ fn a_table_and_pictures() {
     assert!(svg.starts_with("<svg") && svg.contains("seda"), "{svg}");
 }
 
+/// The README's example: what the operator seeks moves the operating point.
+#[test]
+fn an_expression_on_the_command_line_is_what_is_sought() {
+    let figures = |expression: &str| {
+        let utility = format!("admission.svalinn.utility.expression='{expression}'");
+        let short = ["plan.seeds=1", "run.warm_up=1s", "run.time=200ms", &utility];
+        let set = short.iter().flat_map(|key| ["--set", key]);
+        let plan = ["sim", "../../experiments/utility.toml", "--json"];
+        let run = succeed(&plan.into_iter().chain(set).collect::<Vec<_>>()).json();
+        let figure = |name: &str| run[0]["figures"][name].as_f64().unwrap();
+        (figure("goodput"), figure("p99_us"), figure("server_drop_rate"))
+    };
+    let (goodput, p99, refused) = figures("throughput");
+    assert!(refused > 0.1, "{refused}");
+    let fewer = figures("throughput - 3 * drops");
+    assert!(fewer.2 < 0.8 * refused, "{} of {refused}", fewer.2);
+    let sooner = figures("throughput * (queue_delay < 300e-6)");
+    assert!(sooner.1 < 0.8 * p99 && sooner.0 > goodput, "{sooner:?}");
+}
+
 #[test]
 fn a_bad_plan_is_told_where() {
     let wrong = |name: &str, text: &str, expected: &[&str]| {
@@ -115,6 +135,9 @@ fn a_bad_plan_is_told_where() {
     wrong("kind.toml", kind, &["line 2, column 9", "invalid type", "u32"]);
     let range = "[scenario.server]\ncores = 0\n";
     wrong("range.toml", range, &["server.cores", "0 is out of range; allowed is 1 to"]);
+    let utility = "[scenario.admission]\nalgorithm = 'svalinn'\n\
+        svalinn.utility.expression = 'thruput'\n";
+    wrong("utility.toml", utility, &["toml: svalinn.utility: \"thruput\" is no metric", "pool"]);
     let service = "[scenario.workload]\nservice = 'pareto:1us'\n";
     wrong("service.toml", service, &["line 2, column 11", "`pareto`; allowed: const:MEAN"]);
     let sweep = "[[sweep]]\nkey = 'workload.load'\n";

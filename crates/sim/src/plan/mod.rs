@@ -175,13 +175,18 @@ pub enum PlanError {
         problem: String,
     },
     /// The scenario of a case makes no sense.
-    #[error("in the case {case}: {problem}")]
+    #[error("{in_case}{problem}", in_case = in_case(case))]
     Case {
-        /// Its parameters.
+        /// Its parameters; empty if the plan has but one case.
         case: String,
         /// What is wrong, and what is allowed.
         problem: String,
     },
+}
+
+/// Where a problem is.
+fn in_case(case: &str) -> String {
+    if case.is_empty() { String::new() } else { format!("in the case {case}: ") }
 }
 
 impl Default for Plan {
