@@ -68,6 +68,7 @@ pub mod open;
 pub mod predict;
 pub mod protego;
 pub mod random;
+pub mod replica;
 pub mod request;
 pub mod retry;
 pub mod seda;

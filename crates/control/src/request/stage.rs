@@ -25,8 +25,15 @@ impl Stage {
     /// The memory semaphore, which bounds how many use the memory's bandwidth at once (Svalinn
     /// §3.2).
     pub const MEMORY: Self = Self(6);
+    /// The CPU: the whole process is runnable, and others run (LIBROS §IV).
+    pub const CPU: Self = Self(7);
     /// The number of the first stage that an application may name.
     pub const FIRST_OWN: u8 = 16;
+
+    /// True if all requests of a server meet it, and not only those that need one thing of many.
+    pub const fn concerns_all(self) -> bool {
+        matches!(self, Self::ADMISSION | Self::SOCKET | Self::RUN_QUEUE | Self::CPU)
+    }
 
     /// The name of one of Seawall's own stages; `None` for an application's.
     pub const fn name(self) -> Option<&'static str> {
@@ -38,6 +45,7 @@ impl Stage {
             Self::RUN_QUEUE => "run_queue",
             Self::HANDLER => "handler",
             Self::MEMORY => "memory",
+            Self::CPU => "cpu",
             _ => return None,
         })
     }
