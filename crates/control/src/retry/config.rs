@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::Hedge;
 use crate::config::{ConfigError, duration};
 
 /// When a call is made again at another replica.
@@ -27,17 +28,21 @@ pub struct Config {
     /// the request is submitted, so that no timer is needed, and no timer's precision limits it.
     #[serde(with = "duration::option")]
     pub patience: Option<Duration>,
+    /// Whether another replica gets a copy of a request that is not answered soon: `"never"`, the
+    /// default, `{ after = "8ms" }`, or `{ percentile = 0.98 }`. Needs two attempts or more.
+    pub hedge: Hedge,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { attempts: 2, budget: 0.1, burst: 10, patience: None }
+        Self { attempts: 2, budget: 0.1, burst: 10, patience: None, hedge: Hedge::Never }
     }
 }
 
 impl Config {
     /// Never: what fails, fails.
-    pub const NEVER: Self = Self { attempts: 1, budget: 0.0, burst: 0, patience: None };
+    pub const NEVER: Self =
+        Self { attempts: 1, budget: 0.0, burst: 0, patience: None, hedge: Hedge::Never };
 
     /// Checks all ranges.
     ///
@@ -47,7 +52,8 @@ impl Config {
     pub fn validate(&self) -> Result<(), ConfigError> {
         ConfigError::check_range("client.retry.attempts", self.attempts, 1..=16)?;
         ConfigError::check_range("client.retry.budget", self.budget, 0.0..=16.0)?;
-        ConfigError::check_range("client.retry.burst", self.burst, 0..=1_000_000)
+        ConfigError::check_range("client.retry.burst", self.burst, 0..=1_000_000)?;
+        self.hedge.validate()
     }
 
     /// How long a request waits for credits before it goes elsewhere, when a round trip takes

@@ -11,6 +11,9 @@
 //! request in time (Protego §3.2). Where a server has to answer within the SLO over the number of
 //! attempts, so does a request that is refused once (§3.3).
 //!
+//! For delays that no stage predicts, a second copy may be sent before the first one has failed:
+//! see [`Hedge`].
+//!
 //! ```
 //! use seawall_control::Instant;
 //! use seawall_control::retry::{Config, End, Failed, Policy, Verdict, Why};
@@ -25,8 +28,10 @@
 
 mod budget;
 mod config;
+mod hedge;
 mod policy;
 
 pub use budget::Budget;
 pub use config::Config;
+pub use hedge::Hedge;
 pub use policy::{Counts, End, Failed, Policy, Verdict, Why};

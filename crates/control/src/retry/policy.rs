@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::hedge::Timing;
 use super::{Budget, Config};
 use crate::time::Instant;
 
@@ -74,6 +75,8 @@ pub struct Counts {
     pub retries: u64,
     /// Requests that went to another replica because one gave them no credit in time, or was gone.
     pub moves: u64,
+    /// Copies sent although the request before had not failed.
+    pub hedges: u64,
     /// Calls that another replica might have served, and the retry budget forbade.
     pub forbidden: u64,
 }
@@ -86,6 +89,7 @@ pub struct Counts {
 pub struct Policy {
     attempts: u8,
     budget: Budget,
+    timing: Timing,
     counts: Counts,
 }
 
@@ -100,7 +104,8 @@ impl Policy {
     /// A policy with a full budget.
     pub fn new(config: &Config) -> Self {
         let budget = Budget::new(config.budget, config.burst);
-        Self { attempts: config.attempts, budget, counts: Counts::default() }
+        let (attempts, timing) = (config.attempts, Timing::new(config.hedge));
+        Self { attempts, budget, timing, counts: Counts::default() }
     }
 
     /// A call begins.
@@ -126,6 +131,30 @@ impl Policy {
         }
         self.counts.retries += 1;
         Verdict::Again
+    }
+
+    /// After how long without a reply [`on_slow`](Self::on_slow) should be asked; `None` for never.
+    pub fn hedge_after(&self) -> Option<Duration> {
+        self.timing.after().filter(|_| self.attempts > 1)
+    }
+
+    /// The newest attempt is not answered yet. A copy is paid for when this allows it; its `end` is
+    /// [`End::Unknown`].
+    pub fn on_slow(&mut self, now: Instant, slow: &Failed) -> Verdict {
+        if let Some(why) = self.objection(now, slow) {
+            return Verdict::Enough(why);
+        }
+        if !self.budget.take() {
+            self.counts.forbidden += 1;
+            return Verdict::Enough(Why::Budget);
+        }
+        self.counts.hedges += 1;
+        Verdict::Again
+    }
+
+    /// A first attempt was answered after this time, or given up then for the answer to a copy.
+    pub fn on_latency(&mut self, latency: Duration) {
+        self.timing.observe(latency);
     }
 
     fn objection(&self, now: Instant, failed: &Failed) -> Option<Why> {
@@ -163,12 +192,13 @@ impl Policy {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::Hedge;
     use super::*;
 
     const NOW: Instant = Instant::from_micros(1_000);
 
     fn policy(attempts: u8, budget: f64, burst: u32) -> Policy {
-        Policy::new(&Config { attempts, budget, burst, patience: None })
+        Policy::new(&Config { attempts, budget, burst, ..Config::default() })
     }
 
     fn failed(end: End) -> Failed {
@@ -224,6 +254,22 @@ mod tests {
         assert_eq!((counts.retries, counts.moves, policy.left()), (1, 2, 0));
         let sent_twice = Failed { sent: 2, ..failed(End::NoCredit) };
         assert_eq!(policy.on_failure(NOW, &sent_twice), Verdict::Enough(Why::Attempts));
+    }
+
+    #[test]
+    fn a_copy_is_sent_if_it_may_run_twice_and_is_paid_for() {
+        let hedge = Hedge::After(Duration::from_millis(8));
+        let mut policy = Policy::new(&Config { burst: 1, hedge, ..Config::default() });
+        assert_eq!(policy.hedge_after(), Some(Duration::from_millis(8)));
+        let slow = failed(End::Unknown);
+        assert_eq!(policy.on_slow(NOW, &slow), Verdict::Enough(Why::Effect));
+        let slow = Failed { idempotent: true, ..slow };
+        assert_eq!(policy.on_slow(NOW, &slow), Verdict::Again);
+        assert_eq!(policy.on_slow(NOW, &slow), Verdict::Enough(Why::Budget));
+        let counts = policy.counts();
+        assert_eq!((counts.hedges, counts.retries, counts.forbidden), (1, 0, 1));
+        let once = Policy::new(&Config { attempts: 1, hedge, ..Config::default() });
+        assert_eq!(once.hedge_after(), None);
     }
 
     proptest! {
