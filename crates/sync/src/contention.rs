@@ -15,6 +15,7 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use seawall_control::predict::hold::Forecast;
 use seawall_control::request::Stage;
 
 use crate::clock;
@@ -91,6 +92,8 @@ pub struct Snapshot {
     /// anybody waited. Over those that were let in, because nobody knows how long the others would
     /// have waited, and without those that waited ahead of the others.
     pub prediction_error: Option<f64>,
+    /// How well the holds are predicted whose holders said what they did.
+    pub forecasts: Vec<Forecast>,
 }
 
 /// All stages at which somebody had to wait, those with the longest total wait first.
@@ -117,6 +120,7 @@ impl Snapshot {
             refusals: 0,
             waited: Duration::ZERO,
             prediction_error: None,
+            forecasts: Vec::new(),
         }
     }
 }

@@ -255,6 +255,21 @@ where
     }
 }
 
+impl<L, T: ?Sized> Guard<L, T>
+where
+    L: Deref<Target = Mutex<T>>,
+{
+    /// Says what the holder does until it releases the lock: so many units of `label`, whatever its
+    /// loops count.
+    ///
+    /// From what the same work took before, those who come meanwhile know how long it still takes,
+    /// and are refused at once if they cannot wait for so long (LIBROS §VI). Worth it for work that
+    /// takes much longer than requests do. Of the labels of one lock 64 are told apart.
+    pub fn hold(guard: &mut Self, label: &'static str, amount: u64) {
+        guard.stamp = guard.lock.raw.hold(label, amount);
+    }
+}
+
 impl<'a, T: ?Sized> MutexGuard<'a, T> {
     /// The mutex that this guard locks.
     pub fn mutex(guard: &Self) -> &'a Mutex<T> {

@@ -259,6 +259,12 @@ where
         Self { lock, stamp, value: PhantomData }
     }
 
+    /// Says what the holder does until it releases the lock, so that others know how long that takes:
+    /// see [`Guard::hold`](crate::mutex::Guard::hold).
+    pub fn hold(guard: &mut Self, label: &'static str, amount: u64) {
+        guard.stamp = guard.lock.raw.hold(label, amount);
+    }
+
     /// Keeps the right to read and gives that to write back: nobody writes in between.
     pub fn downgrade(guard: Self) -> ReadGuard<L, T> {
         let guard = ManuallyDrop::new(guard);
@@ -445,6 +451,36 @@ mod tests {
         assert_eq!((to_read(), to_write()), (us(30), us(40)));
         drop(c); // and all readers are neighbours
         assert_eq!((to_read(), to_write()), (us(10), us(20)));
+    }
+
+    /// A rebalance of a ring, as in LIBROS (§VI).
+    #[test]
+    fn readers_are_refused_by_what_the_writer_says_that_it_does() {
+        let ring = RwLock::new(()).predicted_by(Estimate::OldestWaiter);
+        let rebalance = |nodes: u64, ms: u64| {
+            let mut writer = now(ring.write_plain());
+            WriteGuard::hold(&mut writer, "rebalance", nodes);
+            advance(us(ms * 1_000));
+        };
+        rebalance(32, 25);
+        rebalance(256, 130);
+        let mut writer = now(ring.write_plain());
+        WriteGuard::hold(&mut writer, "rebalance", 256);
+        advance(us(30_000));
+        let refused = now(ring.read(&request(90_000))).unwrap_err();
+        assert!(refused.predicted_delay.abs_diff(us(100_000)) < us(1), "{refused:?}");
+        let patient = request(110_000);
+        let patient = Polled::waiting(ring.read(&patient));
+        advance(us(101_000));
+        drop(writer);
+        drop(patient.ready().unwrap());
+
+        let [forecast] = &ring.raw.snapshot().forecasts[..] else { panic!("one label") };
+        assert_eq!((forecast.label, forecast.precision.count()), ("rebalance", 2));
+        assert_eq!(forecast.precision.within(us(1_000)), Some(0.5));
+        assert!(now(ring.read(&request(0))).is_ok(), "it is free");
+        let hold = ring.raw.snapshot().hold;
+        assert!(hold < us(1_000), "the mean is that of the others: {hold:?}");
     }
 
     #[test]

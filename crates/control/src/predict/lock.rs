@@ -23,6 +23,8 @@ pub struct Backlog {
     pub hold: Duration,
     /// For how long the present turn is known to last already.
     pub held: Duration,
+    /// How long it still takes, if its holder [said](super::hold) what it does.
+    pub rest: Option<Duration>,
 }
 
 /// How the wait at a lock is predicted. Selectable, because no rule is best everywhere.
@@ -82,11 +84,12 @@ impl LockKind {
 impl Estimate {
     /// The wait of a request that joins behind `backlog`.
     pub fn wait(self, backlog: &Backlog) -> Duration {
-        match self {
+        let wait = match self {
             Self::OldestWaiter => backlog.age,
             Self::QueuedWork => backlog.work(),
             Self::Larger => backlog.age.max(backlog.work()),
-        }
+        };
+        wait.max(backlog.rest.unwrap_or_default())
     }
 }
 
@@ -96,6 +99,10 @@ impl Backlog {
     fn work(&self) -> Duration {
         if self.turns <= 0.0 {
             return Duration::ZERO;
+        }
+        if let Some(rest) = self.rest {
+            let others = (self.turns - 1.0).max(0.0) * nanos(self.hold) as f64;
+            return rest.saturating_add(Duration::from_nanos(others as u64));
         }
         let ahead = self.turns * nanos(self.hold) as f64;
         Duration::from_nanos(ahead as u64).saturating_add(self.held.saturating_sub(self.hold))
@@ -125,7 +132,7 @@ mod tests {
 
     #[test]
     fn the_oldest_waiter_knows_nothing_of_a_burst_and_the_work_does() {
-        let burst = Backlog { age: us(1), turns: 20.0, hold: us(10), held: us(2) };
+        let burst = Backlog { age: us(1), turns: 20.0, hold: us(10), held: us(2), rest: None };
         assert_eq!(Estimate::OldestWaiter.wait(&burst), us(1));
         assert_eq!(Estimate::QueuedWork.wait(&burst), us(200));
         assert_eq!(Estimate::Larger.wait(&burst), us(200));
@@ -133,10 +140,18 @@ mod tests {
 
     #[test]
     fn a_stalled_holder_counts_with_what_it_took() {
-        let stall = Backlog { age: us(450), turns: 2.0, hold: us(10), held: us(500) };
+        let stall = Backlog { age: us(450), turns: 2.0, hold: us(10), held: us(500), rest: None };
         assert_eq!(Estimate::QueuedWork.wait(&stall), us(20 + 490));
         assert_eq!(Estimate::Larger.wait(&stall), us(510));
         assert_eq!(Estimate::OldestWaiter.wait(&stall), us(450));
+    }
+
+    #[test]
+    fn a_holder_that_says_what_it_does_is_believed() {
+        let rest = Some(us(25_000));
+        let rebalance = Backlog { age: us(1), turns: 3.0, hold: us(10), held: us(2), rest };
+        assert_eq!(Estimate::QueuedWork.wait(&rebalance), us(25_020));
+        assert_eq!(Estimate::OldestWaiter.wait(&rebalance), us(25_000));
     }
 
     #[test]

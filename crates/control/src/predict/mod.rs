@@ -1,6 +1,10 @@
 //! Predictors: how long a request that joins a queue now will wait there, and what comes after.
 
+pub mod hold;
 pub mod lock;
 pub mod memory;
 pub mod network;
+mod precision;
 pub mod queue;
+
+pub use precision::Precision;

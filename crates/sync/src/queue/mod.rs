@@ -20,6 +20,7 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use seawall_control::Instant;
+use seawall_control::predict::hold::Holds;
 use seawall_control::time::nanos;
 
 use lane::{Lane, with};
@@ -63,6 +64,8 @@ pub(crate) struct Queue {
     /// Since when the queue has not moved: the last turn began then, or somebody began to wait.
     turn_since: Instant,
     pub(crate) counts: Counts,
+    /// What holders say that they do.
+    pub(crate) holds: Holds,
     /// Who wants to know when there is something to do here again.
     pub(crate) watcher: Watcher,
 }

@@ -126,6 +126,7 @@ impl Site {
             turns: work_ahead as f64 / f64::from(capacity.max(1)),
             hold: self.hold(),
             held: queue.held(now),
+            rest: queue.holds.rest(now),
         }
     }
 
@@ -133,6 +134,7 @@ impl Site {
     pub(crate) fn snapshot(&self, now: Instant) -> Snapshot {
         let queue = self.lock();
         let (waiters, oldest, counts) = (queue.len(), queue.age(now), queue.counts);
+        let forecasts = queue.holds.forecasts();
         drop(queue);
         Snapshot {
             waiters,
@@ -144,6 +146,7 @@ impl Site {
             refusals: counts.refusals + self.turned_away.load(Relaxed),
             waited: counts.waited,
             prediction_error: counts.relative_error(),
+            forecasts,
             ..Snapshot::new(self.kind, self.stage, self.name)
         }
     }

@@ -68,9 +68,12 @@ pub(crate) enum Asker<'a> {
     Nobody,
 }
 
-/// When a holder's turn began, if anybody measured.
+/// When a holder's turn began, if anybody measured; and whether it said what it does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamp(u64);
+
+/// The mark of a stamp whose holder said what it does: no clock runs for so long.
+const SAID: u64 = 1 << 63;
 
 /// What who asked has got.
 #[derive(Clone, Copy, Debug)]
@@ -203,7 +206,7 @@ impl RawSemaphore {
     /// Gives back what was taken at `stamp`.
     #[inline]
     pub(crate) fn release(&self, permits: u32, stamp: Stamp) {
-        let now = stamp.get().map(|since| self.measure(since));
+        let now = stamp.get().map(|stamp| self.measure(stamp));
         let before = self.word.give(permits);
         if before.is_queued() {
             self.attend(before, now);
@@ -362,11 +365,24 @@ impl RawSemaphore {
         Stamp::at(clock::now())
     }
 
+    /// The only holder says that it does so many units of `label` until it releases. Gives its new
+    /// stamp.
+    #[cold]
+    pub(crate) fn hold(&self, label: &'static str, amount: u64) -> Stamp {
+        let now = clock::now();
+        self.site().lock().holds.begin(now, label, amount);
+        Stamp(now.as_nanos() | SAID)
+    }
+
     /// Learns how long a holder held it, and returns the time.
     #[cold]
-    fn measure(&self, since: Instant) -> Instant {
-        let now = clock::now();
-        self.site().on_held(now.since(since));
+    fn measure(&self, stamp: Stamp) -> Instant {
+        let (site, now) = (self.site(), clock::now());
+        if stamp.0 & SAID == 0 {
+            site.on_held(now.since(Instant::from_nanos(stamp.0)));
+        } else {
+            site.lock().holds.end(now); // and says nothing about other holds
+        }
         now
     }
 
@@ -482,8 +498,8 @@ impl Stamp {
     }
 
     #[inline]
-    fn get(self) -> Option<Instant> {
-        (self.0 != 0).then(|| Instant::from_nanos(self.0))
+    fn get(self) -> Option<Self> {
+        (self.0 != 0).then_some(self)
     }
 }
 
