@@ -79,6 +79,14 @@ metrics! {
         "Requests served with a result";
     REFUSALS = "seawall_refusals_total", Counter, Count, ["stage"],
         "Requests refused, by the stage that refused them";
+    SPILLED = "seawall_spilled_total", Counter, Count, [],
+        "Requests refused here and handed to a replica, whatever became of them there";
+    SPILLED_SERVED = "seawall_spilled_served_total", Counter, Count, [],
+        "Requests refused here that a replica ran";
+    SPILLED_REFUSED = "seawall_spilled_refused_total", Counter, Count, [],
+        "Requests handed to a replica that did not run them either";
+    SPILLED_OUTSTANDING = "seawall_spilled_outstanding_requests", Gauge, Count, [],
+        "Requests that are at replicas";
     CANCELLATIONS = "seawall_cancellations_total", Counter, Count, [],
         "Requests given up by their clients before they had a result";
     FAILURES = "seawall_failures_total", Counter, Count, [],

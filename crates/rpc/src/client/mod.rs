@@ -34,6 +34,24 @@ pub struct Client {
     inner: Arc<Inner>,
 }
 
+/// A request that one replica has taken.
+#[derive(Debug)]
+pub(crate) struct Offered {
+    call: CallFuture,
+    /// For how long it may wait for leave to be sent, if it was not sent at once.
+    patience: Option<Duration>,
+}
+
+impl Offered {
+    /// Waits for the result, but no longer than until `deadline`.
+    pub(crate) async fn result(self, deadline: Instant) -> CallResult {
+        match self.patience {
+            None => self.call.until(deadline).await,
+            Some(patience) => self.call.unless_held(patience, deadline).await,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Inner {
     replicas: Arc<Replicas>,
@@ -138,6 +156,21 @@ impl Client {
             }
             Some((_, call)) => call.until(deadline).await,
         }
+    }
+
+    /// Offers a request to the connected replicas, the less loaded first, until one lets it leave
+    /// at once or soon; none if nobody does. It is sent at most once, and neither waits for a
+    /// connection nor counts as a call that earns retries.
+    pub(crate) fn offer(&self, request: &Request) -> Option<Offered> {
+        let Inner { replicas, patience, .. } = &*self.inner;
+        let mut tried = Vec::new();
+        while let Some(Picked { index, session, .. }) = replicas.pick(&tried) {
+            tried.push(index);
+            if let Some((left, call)) = session.offer(request.clone(), *patience) {
+                return Some(Offered { call, patience: (!left).then_some(*patience) });
+            }
+        }
+        None
     }
 
     /// Connects to all replicas that are not connected; gives a session once there is one.

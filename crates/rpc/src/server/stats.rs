@@ -11,7 +11,8 @@ use seawall_measure::names;
 
 use super::admission::{Admission, BudgetParts};
 use super::close::CloseReason;
-use super::job::{End, Reply};
+use super::job::{End, Relayed, Reply};
+use super::spill::Spill;
 
 /// What happened since the server started.
 #[derive(Debug, Default)]
@@ -28,6 +29,9 @@ pub(super) struct Counters {
     pub(super) writes: AtomicU64,
     pub(super) credit_messages: AtomicU64,
     pub(super) busy_nanos: AtomicU64,
+    pub(super) spilled: AtomicU64,
+    spilled_served: AtomicU64,
+    spilled_refused: AtomicU64,
     refusals: Mutex<BTreeMap<Stage, u64>>,
     closed: Mutex<BTreeMap<&'static str, u64>>,
     protocol_errors: Mutex<BTreeMap<&'static str, u64>>,
@@ -47,6 +51,16 @@ pub struct Stats {
     pub cancellations: u64,
     /// Calls refused, by stage.
     pub refusals: BTreeMap<Stage, u64>,
+    /// Calls that were refused here and handed to a replica. They count above by what their clients
+    /// were told in the end.
+    pub spilled: u64,
+    /// Those of them that the replica ran: with a result, or with the application's error.
+    pub spilled_served: u64,
+    /// Those that the replica did not run either, so that their refusal stood. What is neither was
+    /// cancelled, or its replica was lost, or it is outstanding.
+    pub spilled_refused: u64,
+    /// Calls that are at replicas.
+    pub spilled_outstanding: u64,
     /// Calls refused because their session had sent more than it may; also counted as refusals.
     pub window_violations: u64,
     /// Claims struck out because their sender had no right to them.
@@ -96,6 +110,11 @@ pub(super) fn add(counter: &AtomicU64, n: u64) {
 impl Counters {
     /// Counts a terminal reply by how it ended.
     pub(super) fn ended(&self, reply: &Reply) {
+        match reply.relayed {
+            Some(Relayed::Served) => add(&self.spilled_served, 1),
+            Some(Relayed::Refused) => add(&self.spilled_refused, 1),
+            Some(Relayed::Lost) | None => {}
+        }
         match &reply.end {
             End::Done(_) => add(&self.completions, 1),
             End::Failed { .. } => add(&self.failures, 1),
@@ -119,7 +138,8 @@ impl Counters {
         self.closed(&CloseReason::Io(error));
     }
 
-    pub(super) fn snapshot(&self, admission: &Admission) -> Stats {
+    pub(super) fn snapshot(&self, admission: &Admission, spill: Option<&Spill>) -> Stats {
+        let at_replicas = u64::from(spill.map_or(0, Spill::outstanding));
         let read = |counter: &AtomicU64| counter.load(Relaxed);
         let BudgetParts { service_p99, network_p99, budget } = admission.budget();
         Stats {
@@ -128,6 +148,10 @@ impl Counters {
             failures: read(&self.failures),
             cancellations: read(&self.cancellations),
             refusals: self.refusals.lock().clone(),
+            spilled: read(&self.spilled),
+            spilled_served: read(&self.spilled_served),
+            spilled_refused: read(&self.spilled_refused),
+            spilled_outstanding: at_replicas,
             window_violations: read(&self.window_violations),
             privilege_violations: read(&self.privilege_violations),
             accepted: read(&self.accepted),
@@ -138,7 +162,7 @@ impl Counters {
             writes: read(&self.writes),
             credit_messages: read(&self.credit_messages),
             sessions: admission.session_count() as u64,
-            outstanding: u64::from(admission.in_flight()),
+            outstanding: u64::from(admission.in_flight()) + at_replicas,
             busy_nanos: read(&self.busy_nanos),
             service_p99,
             network_p99,
@@ -165,6 +189,10 @@ impl Stats {
         count(names::BYTES_SENT, self.bytes_sent);
         count(names::WRITES, self.writes);
         count(names::CREDIT_MESSAGES, self.credit_messages);
+        count(names::SPILLED, self.spilled);
+        count(names::SPILLED_SERVED, self.spilled_served);
+        count(names::SPILLED_REFUSED, self.spilled_refused);
+        metrics::gauge!(names::SPILLED_OUTSTANDING.name).set(self.spilled_outstanding as f64);
         for (stage, refusals) in &self.refusals {
             metrics::counter!(names::REFUSALS.name, "stage" => stage.to_string())
                 .absolute(*refusals);
