@@ -87,6 +87,8 @@ metrics! {
         "Requests handed to a replica that did not run them either";
     SPILLED_OUTSTANDING = "seawall_spilled_outstanding_requests", Gauge, Count, [],
         "Requests that are at replicas";
+    SPILL_REPLICAS = "seawall_spill_replicas", Gauge, Count, [],
+        "Replicas to hand requests to that are connected";
     CANCELLATIONS = "seawall_cancellations_total", Counter, Count, [],
         "Requests given up by their clients before they had a result";
     FAILURES = "seawall_failures_total", Counter, Count, [],

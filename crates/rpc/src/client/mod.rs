@@ -183,6 +183,11 @@ impl Client {
         self.inner.replicas.connect().await.map(|picked| picked.session)
     }
 
+    /// Replicas that are connected now.
+    pub(crate) fn connected(&self) -> usize {
+        self.inner.replicas.connected_but(&[])
+    }
+
     /// The sessions that stand now, one for each replica that is connected. Begins to connect the
     /// others.
     pub fn sessions(&self) -> Vec<Session> {

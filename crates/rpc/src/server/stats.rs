@@ -61,6 +61,8 @@ pub struct Stats {
     pub spilled_refused: u64,
     /// Calls that are at replicas.
     pub spilled_outstanding: u64,
+    /// Replicas to hand calls to that are connected.
+    pub spill_replicas: u64,
     /// Calls refused because their session had sent more than it may; also counted as refusals.
     pub window_violations: u64,
     /// Claims struck out because their sender had no right to them.
@@ -152,6 +154,7 @@ impl Counters {
             spilled_served: read(&self.spilled_served),
             spilled_refused: read(&self.spilled_refused),
             spilled_outstanding: at_replicas,
+            spill_replicas: spill.map_or(0, Spill::connected) as u64,
             window_violations: read(&self.window_violations),
             privilege_violations: read(&self.privilege_violations),
             accepted: read(&self.accepted),
@@ -193,6 +196,7 @@ impl Stats {
         count(names::SPILLED_SERVED, self.spilled_served);
         count(names::SPILLED_REFUSED, self.spilled_refused);
         metrics::gauge!(names::SPILLED_OUTSTANDING.name).set(self.spilled_outstanding as f64);
+        metrics::gauge!(names::SPILL_REPLICAS.name).set(self.spill_replicas as f64);
         for (stage, refusals) in &self.refusals {
             metrics::counter!(names::REFUSALS.name, "stage" => stage.to_string())
                 .absolute(*refusals);

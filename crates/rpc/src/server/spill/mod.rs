@@ -65,6 +65,11 @@ impl Spill {
         self.client.sessions();
     }
 
+    /// Replicas that are connected.
+    pub(super) fn connected(&self) -> usize {
+        self.client.connected()
+    }
+
     /// Requests that are at replicas.
     pub(super) fn outstanding(&self) -> u32 {
         self.outstanding.load(Relaxed)
