@@ -198,7 +198,9 @@ mod tests {
             server.on_session(Instant::ORIGIN, session(5), SessionEvent::Closed);
             assert_eq!(server.check(), Ok(()), "{name}");
             assert_eq!(server.metrics().value("privileged_in_flight"), Some(2.0), "{name}");
-            assert_eq!(arrive(&mut *server, 0, false, 1), [], "{name}");
+            let opened = SessionEvent::Opened(Identity::default());
+            server.on_session(Instant::ORIGIN, session(9), opened);
+            assert_eq!(arrive(&mut *server, 9, false, 1), [], "{name}");
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use seawall_control::request::{Claims, Priority, Rejected, Stage};
+use seawall_control::request::{Claims, Class, Priority, Rejected, Stage};
 use seawall_control::wire::{Hello, RequestOp, Status as Ended};
 use seawall_rpc::{
     CallError, Context, Known, Request, Router, Server, ServerConfig, Session, SpillAt, Status,
@@ -489,4 +489,29 @@ async fn certificates_that_cannot_be_used_are_told_at_the_start() {
     config.spill.replicas = vec![nobody()];
     let error = Server::start(config, router()).unwrap_err().to_string();
     assert!(error.starts_with("/nowhere/authorities.pem: no usable certificates"), "{error}");
+}
+
+#[tokio::test]
+async fn it_is_counted_by_class() {
+    let seen = Seen::default();
+    let replica = Server::start(config("none"), serving_router(&seen)).unwrap();
+    let refuse = |_, _| async { Err(Rejected::new(FULL, Duration::ZERO, Duration::ZERO).into()) };
+    let router = Router::new()
+        .method_in_class(BUSY, "busy", Class(2), refuse)
+        .method_in_class(ECHO, "echo", Class(3), |_, payload| async { Ok(payload) })
+        .class(Class(3), "quick");
+    let first = Server::start(refusing(&[replica.address()]), router).unwrap();
+    until(|| first.stats().spill_replicas == 1).await;
+    let client = session(&first).await;
+    for method in [BUSY, ECHO, BUSY] {
+        client.call(Request::new(method, "")).await.unwrap();
+    }
+    client.call(Request::new(77, "")).await.unwrap_err();
+    drop(client);
+    let stats = balanced(&first).await;
+    let told = stats.classes.iter().map(|class| {
+        (&*class.class, class.requests, class.completions, class.failures, class.spilled_served)
+    });
+    let expected = [("class-0", 1, 0, 1, 0), ("busy", 2, 2, 0, 2), ("quick", 1, 1, 0, 0)];
+    assert_eq!(told.collect::<Vec<_>>(), expected);
 }

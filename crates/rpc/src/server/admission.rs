@@ -189,7 +189,7 @@ impl Admission {
         router: &Router,
         Circumstances { waited, network_p99, excess }: Circumstances,
     ) -> Entry {
-        let class = router.class(frame.claims.method);
+        let class = router.class_of(frame.claims.method);
         let mut state = self.state.lock();
         let now = state.advance(now);
         let age = self.queue.age(now);

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use seawall_control::Instant;
 use seawall_control::controller::RefusalReason;
 use seawall_control::predict::network::Lateness;
-use seawall_control::request::Identity;
+use seawall_control::request::{Class, Identity};
 use seawall_control::time::nanos;
 use seawall_control::wire;
 
@@ -34,8 +34,8 @@ pub(super) struct Books {
     identified: bool,
     /// Calls on the run queue or in a handler. Dropping one cancels it.
     calls: HashMap<u64, Task<(), Context>>,
-    /// Calls that are not settled, those at replicas apart.
-    in_flight: u32,
+    /// Calls that are not settled, those at replicas apart; by the rows of their classes.
+    in_flight: [u32; Class::COUNT],
     /// What happens to refused calls at replicas, if the client's may be handed on.
     relays: Option<Relays>,
     /// Replies that are ready.
@@ -57,7 +57,7 @@ impl Books {
             session,
             identified: false,
             calls: HashMap::new(),
-            in_flight: 0,
+            in_flight: [0; Class::COUNT],
             relays: None,
             replies: Vec::new(),
             lateness: Lateness::default(),
@@ -99,8 +99,9 @@ impl Books {
             excess: self.in_flight() >= config.limits.outstanding,
         };
         let entry = admission.arrive(now, self.session.id, frame, router, circumstances);
-        add(&counters.requests, 1);
-        self.in_flight += 1;
+        let (Entry::Admitted(context) | Entry::Refused(context, _)) = &entry;
+        add(&counters.classes.of(context.class()).requests, 1);
+        self.in_flight[context.class().row()] += 1;
         match entry {
             Entry::Admitted(context) => Ok(context),
             Entry::Refused(context, refusal) => {
@@ -153,15 +154,17 @@ impl Books {
         }
         let news = admission.complete(self.session.id, &self.replies);
         for reply in self.replies.iter().filter(|reply| reply.relayed.is_none()) {
-            self.in_flight -= 1;
+            self.in_flight[reply.context.class().row()] -= 1;
             self.calls.remove(&reply.context.claims().id);
         }
         if let Some(relays) = &mut self.relays {
-            add(&counters.spilled, relays.hand_on(&self.session, &mut self.replies));
+            relays.hand_on(&self.session, &mut self.replies, |class| {
+                add(&counters.classes.of(class).spilled, 1);
+            });
         }
         let mut refused = 0;
         for reply in &self.replies {
-            counters.ended(reply);
+            counters.classes.of(reply.context.class()).ended(reply);
             refused += usize::from(reply.is_refusal());
         }
         if (1..self.replies.len()).contains(&refused) {
@@ -179,7 +182,11 @@ impl Books {
 
     /// Calls that are not settled.
     pub(super) fn in_flight(&self) -> u32 {
-        self.in_flight + self.relays.as_ref().map_or(0, Relays::len)
+        self.in_flight_here() + self.relays.as_ref().map_or(0, Relays::len)
+    }
+
+    fn in_flight_here(&self) -> u32 {
+        self.in_flight.iter().sum()
     }
 }
 
@@ -189,7 +196,13 @@ impl Drop for Books {
             relays.stop();
         }
         drop(self.settle());
-        self.shared.admission.close(self.session.id, self.identified, self.in_flight);
-        add(&self.shared.counters.cancellations, u64::from(self.in_flight()));
+        self.shared.admission.close(self.session.id, self.identified, self.in_flight_here());
+        let classes = &self.shared.counters.classes;
+        for (row, count) in (0..).zip(self.in_flight) {
+            add(&classes.of(Class(row)).cancellations, u64::from(count));
+        }
+        for class in self.relays.iter().flat_map(Relays::classes) {
+            add(&classes.of(class).cancellations, 1);
+        }
     }
 }

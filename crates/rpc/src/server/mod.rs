@@ -3,6 +3,7 @@
 mod accept;
 mod admission;
 mod books;
+mod classes;
 mod close;
 mod config;
 mod connection;
@@ -28,6 +29,7 @@ use seawall_control::request::Stage;
 use seawall_control::wire;
 use thiserror::Error;
 
+pub use classes::ClassStats;
 pub use config::{Limits, ServerConfig, Threads, TlsConfig};
 pub use context::Context;
 pub use guest::{Guest, GuestListener, GuestReply, Guests};
@@ -152,7 +154,7 @@ impl Server {
 
     /// What happened so far.
     pub fn stats(&self) -> Stats {
-        self.shared.counters.snapshot(&self.shared.admission, self.shared.spill.as_deref())
+        self.shared.counters.snapshot(&self.shared)
     }
 
     /// Tells the controller what the program has measured, such as power or memory bandwidth, for

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use seawall_control::Instant;
-use seawall_control::request::Rejected;
+use seawall_control::request::{Class, Rejected};
 use tokio::task::AbortHandle;
 
 use super::{Permit, Spill};
@@ -22,8 +22,8 @@ pub(in crate::server) struct Relays {
     spill: Arc<Spill>,
     /// Payloads of calls that may still be refused, by number.
     payloads: HashMap<u64, Bytes>,
-    /// Calls at replicas.
-    calls: HashMap<u64, AbortHandle>,
+    /// Calls at replicas, and their classes.
+    calls: HashMap<u64, (Class, AbortHandle)>,
 }
 
 /// A call at a replica. However that ends, the client is answered exactly once: dropping it says
@@ -57,13 +57,14 @@ impl Relays {
     }
 
     /// Hands on what was refused among `replies`, all of which the controller knows of, as far as
-    /// replicas take it; leaves the others. Gives the number of those that it took.
+    /// replicas take it; leaves the others. `count` is told the classes of those that it took.
     pub(in crate::server) fn hand_on(
         &mut self,
         session: &Arc<Session>,
         replies: &mut Vec<Reply>,
-    ) -> u64 {
-        let (before, now) = (replies.len(), clock::now());
+        count: impl Fn(Class),
+    ) {
+        let now = clock::now();
         replies.retain(|reply| {
             let id = reply.context.claims().id;
             if reply.relayed.is_some() {
@@ -82,10 +83,11 @@ impl Relays {
                 permit: Some(permit),
             };
             let task = tokio::spawn(relay.run(offered, deadline));
-            self.calls.insert(id, task.abort_handle());
+            let class = reply.context.class();
+            self.calls.insert(id, (class, task.abort_handle()));
+            count(class);
             false
         });
-        (before - replies.len()) as u64
     }
 
     /// Hands nothing on any more.
@@ -95,7 +97,7 @@ impl Relays {
 
     /// Gives a call up, if it is at a replica. It gets its reply all the same.
     pub(in crate::server) fn cancel(&self, id: u64) {
-        if let Some(call) = self.calls.get(&id) {
+        if let Some((_, call)) = self.calls.get(&id) {
             call.abort();
         }
     }
@@ -103,6 +105,11 @@ impl Relays {
     /// True if a call of this number is at a replica.
     pub(in crate::server) fn contains(&self, id: u64) -> bool {
         self.calls.contains_key(&id)
+    }
+
+    /// The classes of calls at replicas.
+    pub(in crate::server) fn classes(&self) -> impl Iterator<Item = Class> {
+        self.calls.values().map(|(class, _)| *class)
     }
 
     /// Calls at replicas whose replies were not handed out.
@@ -113,7 +120,7 @@ impl Relays {
 
 impl Drop for Relays {
     fn drop(&mut self) {
-        self.calls.values().for_each(AbortHandle::abort);
+        self.calls.values().for_each(|(_, call)| call.abort());
     }
 }
 
