@@ -165,7 +165,8 @@ async fn entry_refusals_are_handed_on_too() {
 #[tokio::test]
 async fn only_what_is_configured_is_handed_on() {
     let seen = Seen::default();
-    let (first, replica) = pair(|config| config.spill.at = SpillAt::Entry, serving_router(&seen)).await;
+    let (first, replica) =
+        pair(|config| config.spill.at = SpillAt::Entry, serving_router(&seen)).await;
     let client = session(&first).await;
     let error = client.call(Request::new(BUSY, "")).await.unwrap_err();
     assert_eq!(refused_at(&error), (FULL, Duration::from_millis(7)));

@@ -46,7 +46,10 @@ const FIRST: [usize; 3] = [2, 0, 1];
 fn a_mutex() {
     let (mutex, asking) = (Mutex::new(0), asking());
     let held = mutex.try_lock().unwrap();
-    assert_eq!(order(held, &asking, async |ctx: &Context| drop(mutex.lock(ctx).await.unwrap())), FIRST);
+    assert_eq!(
+        order(held, &asking, async |ctx: &Context| drop(mutex.lock(ctx).await.unwrap())),
+        FIRST
+    );
 }
 
 #[test]
@@ -76,7 +79,10 @@ fn a_semaphore_and_a_gate() {
     let (gate, ours) = (Gate::new(1), asking());
     let first = request(1_000);
     let held = Polled::waiting(gate.run(&first, std::future::pending::<()>()));
-    assert_eq!(order(held, &ours, async |ctx: &Context| gate.run(ctx, async {}).await.unwrap()), FIRST);
+    assert_eq!(
+        order(held, &ours, async |ctx: &Context| gate.run(ctx, async {}).await.unwrap()),
+        FIRST
+    );
 }
 
 #[test]
@@ -84,7 +90,10 @@ fn a_pool() {
     let pool = Pool::new(1, || async { Ok::<_, Infallible>(()) });
     let asking = asking();
     let held = now(pool.get(&request(1_000))).unwrap();
-    assert_eq!(order(held, &asking, async |ctx: &Context| drop(pool.get(ctx).await.unwrap())), FIRST);
+    assert_eq!(
+        order(held, &asking, async |ctx: &Context| drop(pool.get(ctx).await.unwrap())),
+        FIRST
+    );
 }
 
 #[test]

@@ -56,19 +56,15 @@ pub(super) fn table(stats: &Stats) -> String {
         return String::new();
     }
     let spills = stats.spilled > 0;
-    let head: Vec<&str> = HEAD.into_iter().chain(SPILL_HEAD.into_iter().filter(|_| spills)).collect();
+    let head: Vec<&str> =
+        HEAD.into_iter().chain(SPILL_HEAD.into_iter().filter(|_| spills)).collect();
     let rows: Vec<Vec<String>> = used().map(|class| row(class, spills)).collect();
     grid::render(&head, 1, &[rows]) + "\n"
 }
 
 fn row(stats: &ClassStats, spills: bool) -> Vec<String> {
-    let ended = [
-        stats.requests,
-        stats.completions,
-        stats.refused(),
-        stats.cancellations,
-        stats.failures,
-    ];
+    let ended =
+        [stats.requests, stats.completions, stats.refused(), stats.cancellations, stats.failures];
     let handed_on = [stats.spilled, stats.spilled_served, stats.spilled_refused];
     let counts = ended.into_iter().chain(handed_on.into_iter().filter(|_| spills));
     let counts = counts.map(|count| format::rate(count as f64));

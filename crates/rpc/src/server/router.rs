@@ -111,7 +111,8 @@ impl Router {
             let methods = self.methods.iter().flatten();
             let mut methods = methods.filter(|method| method.class.row() == row);
             self.classes[row].clone().or_else(|| {
-                let names: Vec<_> = methods.by_ref().take(METHODS_NAMED).map(|it| it.name).collect();
+                let names: Vec<_> =
+                    methods.by_ref().take(METHODS_NAMED).map(|it| it.name).collect();
                 let more = if methods.next().is_some() { "/…" } else { "" };
                 (!names.is_empty()).then(|| names.join("/") + more)
             })

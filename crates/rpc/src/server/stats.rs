@@ -45,8 +45,8 @@ pub struct Stats {
     pub cancellations: u64,
     /// Calls refused, by stage.
     pub refusals: BTreeMap<Stage, u64>,
-    /// Calls that were refused here and handed to a replica. They count above by what their clients
-    /// were told in the end.
+    /// Calls that were refused here and handed to a replica. They count above by what their
+    /// clients were told in the end.
     pub spilled: u64,
     /// Those of them that the replica ran: with a result, or with the application's error.
     pub spilled_served: u64,

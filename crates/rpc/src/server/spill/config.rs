@@ -21,8 +21,9 @@ pub struct SpillConfig {
     /// Replicas of the service, other than this server. Default none: refusals are told to the
     /// clients. How much each of them gets is bounded by the credits that it gives.
     pub replicas: Vec<SocketAddr>,
-    /// Requests that may be at replicas at once, 1 to 1048576. Default 1024; what is refused beyond
-    /// that is told to the clients. Each holds its payload and its place in its session's window.
+    /// Requests that may be at replicas at once, 1 to 1048576. Default 1024; what is refused
+    /// beyond that is told to the clients. Each holds its payload and its place in its
+    /// session's window.
     pub outstanding: u32,
     /// Which refusals are handed on. Default `both`.
     pub at: SpillAt,
