@@ -237,6 +237,8 @@ mod tests {
     #[test]
     fn the_table_has_a_row_for_each_metric() {
         assert_eq!(markdown().lines().count(), ALL.len() + 2);
-        assert!(markdown().contains("| `seawall_refusals_total` | counter | count | stage | "));
+        assert!(
+            markdown().contains("| `seawall_refusals_total` | counter | count | class, stage | ")
+        );
     }
 }
