@@ -96,7 +96,7 @@ fn all_that_must_not_be_dropped_are_served_and_ahead_of_the_others() {
         let refused = CALLS / 2 - CALLS / PRIVILEGED_EVERY;
         until(|| server.stats().refused() == u64::from(refused)).await;
         let waiting = u64::from(CALLS - refused);
-        until(|| turns.snapshot().waiters as u64 == waiting).await;
+        until(|| u64::from(turns.snapshot().waiters) == waiting).await;
         drop(holder);
 
         let mut served = [0; 2];
