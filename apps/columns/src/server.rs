@@ -116,7 +116,8 @@ fn router(store: &Arc<Store>) -> Router {
         (native::MAX, "max", Class::default()),
         (native::SMOOTH, "smooth", SMOOTHING),
     ];
-    methods.into_iter().fold(Router::new(), |router, (method, name, class)| {
+    let router = Router::new().class(Class::default(), "max").class(SMOOTHING, "smooth");
+    methods.into_iter().fold(router, |router, (method, name, class)| {
         let store = store.clone();
         router.method_in_class(method, name, class, move |ctx, payload| {
             let store = store.clone();

@@ -107,7 +107,8 @@ fn router(store: &Arc<Store>) -> Router {
         (native::GET_SMALL, "get_small", Class::default()),
         (native::GET_LARGE, "get_large", LARGE),
     ];
-    methods.into_iter().fold(Router::new(), |router, (method, name, class)| {
+    let router = Router::new().class(Class::default(), "small").class(LARGE, "large");
+    methods.into_iter().fold(router, |router, (method, name, class)| {
         let store = store.clone();
         router.method_in_class(method, name, class, move |ctx, key| {
             let store = store.clone();

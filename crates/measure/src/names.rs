@@ -73,15 +73,25 @@ macro_rules! metrics {
 
 metrics! {
     // Requests at the server.
-    REQUESTS = "seawall_requests_total", Counter, Count, [],
+    REQUESTS = "seawall_requests_total", Counter, Count, ["class"],
         "Requests received, whatever became of them";
-    COMPLETIONS = "seawall_completions_total", Counter, Count, [],
+    COMPLETIONS = "seawall_completions_total", Counter, Count, ["class"],
         "Requests served with a result";
-    REFUSALS = "seawall_refusals_total", Counter, Count, ["stage"],
+    REFUSALS = "seawall_refusals_total", Counter, Count, ["class", "stage"],
         "Requests refused, by the stage that refused them";
-    CANCELLATIONS = "seawall_cancellations_total", Counter, Count, [],
+    SPILLED = "seawall_spilled_total", Counter, Count, ["class"],
+        "Requests refused here and handed to a replica, whatever became of them there";
+    SPILLED_SERVED = "seawall_spilled_served_total", Counter, Count, ["class"],
+        "Requests refused here that a replica ran";
+    SPILLED_REFUSED = "seawall_spilled_refused_total", Counter, Count, ["class"],
+        "Requests handed to a replica that did not run them either";
+    SPILLED_OUTSTANDING = "seawall_spilled_outstanding_requests", Gauge, Count, [],
+        "Requests that are at replicas";
+    SPILL_REPLICAS = "seawall_spill_replicas", Gauge, Count, [],
+        "Replicas to hand requests to that are connected";
+    CANCELLATIONS = "seawall_cancellations_total", Counter, Count, ["class"],
         "Requests given up by their clients before they had a result";
-    FAILURES = "seawall_failures_total", Counter, Count, [],
+    FAILURES = "seawall_failures_total", Counter, Count, ["class"],
         "Requests that ended in an error other than a refusal";
     OUTSTANDING = "seawall_outstanding_requests", Gauge, Count, [],
         "Requests received and not yet answered";
@@ -227,6 +237,8 @@ mod tests {
     #[test]
     fn the_table_has_a_row_for_each_metric() {
         assert_eq!(markdown().lines().count(), ALL.len() + 2);
-        assert!(markdown().contains("| `seawall_refusals_total` | counter | count | stage | "));
+        assert!(
+            markdown().contains("| `seawall_refusals_total` | counter | count | class, stage | ")
+        );
     }
 }

@@ -263,6 +263,10 @@ impl Measured for Run {
         self.slo_us
     }
 
+    fn classes(&self) -> &[ClassSummary] {
+        &self.classes
+    }
+
     fn series(&self) -> &[Bin] {
         &self.series
     }

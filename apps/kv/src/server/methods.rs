@@ -17,7 +17,8 @@ const WRITE: Class = Class(1);
 
 /// Routes the methods of [`native`] to `store`.
 pub(super) fn router(store: &Arc<Store>, large: &LargeValues) -> Router {
-    let router = Router::new().stage(ITEM_LOCK, "item_lock").stage(SLAB_LOCK, "slab_lock");
+    let router = Router::new().class(READ, "read").class(WRITE, "write");
+    let router = router.stage(ITEM_LOCK, "item_lock").stage(SLAB_LOCK, "slab_lock");
     [(native::GET, "get", READ), (native::SET, "set", WRITE), (native::DELETE, "delete", WRITE)]
         .into_iter()
         .fold(router, |router, (method, name, class)| {

@@ -18,5 +18,6 @@ mod rocks;
 mod search;
 mod serve;
 mod sim;
+mod spill;
 mod support;
 mod watched;
