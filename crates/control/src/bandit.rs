@@ -286,11 +286,8 @@ mod tests {
 
     #[test]
     fn gated_rewards_need_exploration_from_afar() {
-        let config = |exploration| Config {
-            reward: Reward::HardGate,
-            exploration,
-            ..Config::default()
-        };
+        let config =
+            |exploration| Config { reward: Reward::HardGate, exploration, ..Config::default() };
         for seed in 0..20 {
             let afar = &mut Bandit::new(&config(Exploration::Anywhere), 45, seed);
             assert_eq!(best_after(afar, 45.0 / 16.0, 2_000), 15, "seed {seed}");

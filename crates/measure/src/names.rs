@@ -230,7 +230,11 @@ mod tests {
             let base = name.trim_end_matches("_total");
             assert_eq!(base.ends_with("_seconds"), *unit == Unit::Seconds, "{name}");
             assert_eq!(base.ends_with("_bytes"), *unit == Unit::Bytes, "{name}");
-            assert_eq!(base.ends_with("_bytes_per_second"), *unit == Unit::BytesPerSecond, "{name}");
+            assert_eq!(
+                base.ends_with("_bytes_per_second"),
+                *unit == Unit::BytesPerSecond,
+                "{name}"
+            );
             assert_eq!(base.ends_with("_watts"), *unit == Unit::Watts, "{name}");
             assert!(!help.is_empty() && !help.ends_with('.') && !help.contains('\n'), "{name}");
         }

@@ -109,8 +109,7 @@ fn declared_bytes_move_the_capacity() {
             while !loading.is_finished() {
                 let capacity = watched.value(&names::MEMORY_CAPACITY).unwrap();
                 capacities.insert(capacity as u32);
-                let declared =
-                    labelled(&watched, &names::MEMORY_BANDWIDTH, "source=\"declared\"");
+                let declared = labelled(&watched, &names::MEMORY_BANDWIDTH, "source=\"declared\"");
                 bandwidth = bandwidth.max(declared.unwrap_or(0.0));
                 thread::sleep(Duration::from_millis(20));
             }
@@ -167,8 +166,7 @@ fn the_controller_is_told_what_its_utility_asks_for() {
                 watched.value(&names::UTILITY) > Some(0.0)
             });
             until("the endpoint shows it, too", || {
-                let bandwidth =
-                    labelled(&watched, &names::MEMORY_BANDWIDTH, "source=\"resctrl\"");
+                let bandwidth = labelled(&watched, &names::MEMORY_BANDWIDTH, "source=\"resctrl\"");
                 bandwidth > Some(0.0) && watched.value(&names::POWER) > Some(0.0)
             });
         });

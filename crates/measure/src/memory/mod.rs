@@ -96,9 +96,11 @@ impl fmt::Display for Detected {
                 Err(reason) => writeln!(f, "{words}: not to be had: {reason}")?,
             }
         }
-        if self.findings.iter().all(|(source, outcome)| {
-            outcome.is_err() && *source != Source::Declared
-        }) {
+        if self
+            .findings
+            .iter()
+            .all(|(source, outcome)| outcome.is_err() && *source != Source::Declared)
+        {
             writeln!(f, "declared bytes: to be had, if the application counts what it moves")?;
         }
         Ok(())

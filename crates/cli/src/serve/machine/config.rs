@@ -52,8 +52,7 @@ impl Config {
     /// Names the first field that is out of range, and the range.
     pub(in crate::serve) fn validate(&self) -> Result<(), ConfigError> {
         let allowed = 1..=MemorySemaphore::MAX_CAPACITY;
-        for (field, capacity) in
-            [("capacity", self.capacity), ("capacity_max", self.capacity_max)]
+        for (field, capacity) in [("capacity", self.capacity), ("capacity_max", self.capacity_max)]
         {
             ConfigError::check_range(field, capacity.unwrap_or(1), allowed.clone())?;
         }
