@@ -116,10 +116,10 @@ metrics! {
 
     // The machine.
     MEMORY_CAPACITY = "seawall_memory_semaphore_capacity", Gauge, Count, [],
-        "Requests that the memory semaphore lets in at once; what it refuses is in the stage memory";
+        "Requests that the memory semaphore lets in at once; its stage is memory";
     MEMORY_HELD = "seawall_memory_semaphore_held", Gauge, Count, [],
         "Requests that are in: more than the capacity for a while after it has shrunk";
-    MEMORY_BANDWIDTH = "seawall_memory_bandwidth_bytes_per_second", Gauge, BytesPerSecond, ["source"],
+    BANDWIDTH = "seawall_memory_bandwidth_bytes_per_second", Gauge, BytesPerSecond, ["source"],
         "Bytes from and to memory, by what counts them: uncore, resctrl, or declared";
     POWER = "seawall_power_watts", Gauge, Watts, [],
         "Power of all processor packages";

@@ -109,7 +109,7 @@ fn declared_bytes_move_the_capacity() {
             while !loading.is_finished() {
                 let capacity = watched.value(&names::MEMORY_CAPACITY).unwrap();
                 capacities.insert(capacity as u32);
-                let declared = labelled(&watched, &names::MEMORY_BANDWIDTH, "source=\"declared\"");
+                let declared = labelled(&watched, &names::BANDWIDTH, "source=\"declared\"");
                 bandwidth = bandwidth.max(declared.unwrap_or(0.0));
                 thread::sleep(Duration::from_millis(20));
             }
@@ -136,7 +136,7 @@ fn a_server_says_what_counts_and_why_nothing_better() {
         "  memory controllers: not to be had: ",
         "  resctrl: not to be had: ",
         "  declared bytes: used",
-        "memory semaphore: 1 to 5 at once, as the bandit finds by what declared counts",
+        "memory semaphore: 1 to 5 at once, as the bandit finds by declared bytes",
     ] {
         assert!(auto.lines().any(|said| said.starts_with(line)), "{line}:\n{auto}");
     }
@@ -166,7 +166,7 @@ fn the_controller_is_told_what_its_utility_asks_for() {
                 watched.value(&names::UTILITY) > Some(0.0)
             });
             until("the endpoint shows it, too", || {
-                let bandwidth = labelled(&watched, &names::MEMORY_BANDWIDTH, "source=\"resctrl\"");
+                let bandwidth = labelled(&watched, &names::BANDWIDTH, "source=\"resctrl\"");
                 bandwidth > Some(0.0) && watched.value(&names::POWER) > Some(0.0)
             });
         });

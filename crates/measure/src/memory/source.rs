@@ -77,8 +77,8 @@ impl Source {
         }
     }
 
-    /// What it is, in words.
-    pub(super) const fn words(self) -> &'static str {
+    /// What it counts by, in words.
+    pub const fn words(self) -> &'static str {
         match self {
             Self::Auto => "the best there is",
             Self::Uncore => "memory controllers",

@@ -206,16 +206,16 @@ impl Machine {
             self.memory.as_ref().expect("services that have a semaphore declare their bytes");
         let steering = Steering::start(semaphore, &config.bandit, sensor.clone());
         self._steering = Some(steering.map_err(|error| anyhow!("memory.{error}"))?);
-        let source = source.name();
+        let source = source.words();
         self.remarks.push(format!(
-            "memory semaphore: 1 to {most} at once, as the bandit finds by what {source} counts"
+            "memory semaphore: 1 to {most} at once, as the bandit finds by {source}"
         ));
         Ok(())
     }
 
     fn show(&mut self) {
         let bandwidth = |bytes, source: &'static str| {
-            metrics::gauge!(names::MEMORY_BANDWIDTH.name, "source" => source).set(bytes);
+            metrics::gauge!(names::BANDWIDTH.name, "source" => source).set(bytes);
         };
         let gauges = &mut self.gauges.gauges;
         if let Some((source, sensor)) = &self.memory {
