@@ -103,7 +103,7 @@ fn declared_bytes_move_the_capacity() {
     let load = ["load", &address, "--workload=kv", "--mix=0.9/uniform:200/const:500", "--json"];
     let times = ["--rate=2k", "--warm-up=0s", "--time=1s"];
     let (mut capacities, mut bandwidth) = (BTreeSet::new(), 0.0_f64);
-    while capacities.len() < 3 || bandwidth == 0.0 {
+    while capacities.len() < 2 || bandwidth == 0.0 {
         thread::scope(|scope| {
             let loading = scope.spawn(|| succeed(&[&load[..], &times].concat()));
             while !loading.is_finished() {
