@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use seawall_control::config::ConfigError;
+use seawall_control::controller::Signal;
 use seawall_control::request::Class;
 use seawall_rpc::{Context, Router, Server, ServerConfig, Stats, Status};
 use serde::{Deserialize, Serialize};
@@ -92,6 +93,12 @@ impl RocksServer {
     /// What happened so far.
     pub fn stats(&self) -> Stats {
         self.server.stats()
+    }
+
+    /// Tells the controller what the program has measured, such as power or memory bandwidth, for
+    /// utilities that value them.
+    pub fn signal(&self, signal: Signal) {
+        self.server.signal(signal);
     }
 
     /// Stops: lets nothing new in, and waits up to `grace` for what was accepted to be answered and

@@ -32,6 +32,10 @@ pub enum Unit {
     Seconds,
     /// Bytes.
     Bytes,
+    /// Bytes per second.
+    BytesPerSecond,
+    /// Watts.
+    Watts,
 }
 
 /// One metric.
@@ -120,6 +124,16 @@ metrics! {
     STAGE_DELAY = "seawall_stage_queueing_delay_seconds", Gauge, Seconds, ["stage"],
         "Age of the oldest waiter at a stage";
 
+    // The machine.
+    MEMORY_CAPACITY = "seawall_memory_semaphore_capacity", Gauge, Count, [],
+        "Requests that the memory semaphore lets in at once; its stage is memory";
+    MEMORY_HELD = "seawall_memory_semaphore_held", Gauge, Count, [],
+        "Requests that are in: more than the capacity for a while after it has shrunk";
+    BANDWIDTH = "seawall_memory_bandwidth_bytes_per_second", Gauge, BytesPerSecond, ["source"],
+        "Bytes from and to memory, by what counts them: uncore, resctrl, or declared";
+    POWER = "seawall_power_watts", Gauge, Watts, [],
+        "Power of all processor packages";
+
     // Admission.
     SESSIONS = "seawall_sessions", Gauge, Count, [],
         "Sessions that are open";
@@ -190,6 +204,8 @@ impl fmt::Display for Unit {
             Self::Count => "count",
             Self::Seconds => "seconds",
             Self::Bytes => "bytes",
+            Self::BytesPerSecond => "bytes per second",
+            Self::Watts => "watts",
         })
     }
 }
@@ -224,6 +240,12 @@ mod tests {
             let base = name.trim_end_matches("_total");
             assert_eq!(base.ends_with("_seconds"), *unit == Unit::Seconds, "{name}");
             assert_eq!(base.ends_with("_bytes"), *unit == Unit::Bytes, "{name}");
+            assert_eq!(
+                base.ends_with("_bytes_per_second"),
+                *unit == Unit::BytesPerSecond,
+                "{name}"
+            );
+            assert_eq!(base.ends_with("_watts"), *unit == Unit::Watts, "{name}");
             assert!(!help.is_empty() && !help.ends_with('.') && !help.contains('\n'), "{name}");
         }
     }

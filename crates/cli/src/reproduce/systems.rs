@@ -55,10 +55,10 @@ const SVALINN: System = System {
     name: "svalinn",
     plans: texts!("svalinn":
         "figure-01", "figure-02", "figure-04", "figure-05", "figure-07", "figure-08",
-        "figure-11",
+        "figure-11", "figure-17", "figure-18",
     ),
     tuning: texts!("svalinn": "tune-seda-synthetic", "tune-seda-rocks", "tune-seda-columns"),
-    files: texts!("svalinn": "machine-a", "machine-b", "rocks", "columns", "tuned"),
+    files: texts!("svalinn": "machine-a", "machine-b", "rocks", "columns", "bandit", "tuned"),
 };
 
 /// The systems' names.

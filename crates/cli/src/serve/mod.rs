@@ -1,6 +1,7 @@
 //! `seawall serve`: a server in this process, until it is told to stop.
 
 mod config;
+mod machine;
 mod metrics;
 mod print;
 mod requests;
@@ -27,6 +28,7 @@ use toml::Value;
 use crate::descriptors;
 use crate::options::{Settings, Sources, text};
 use crate::{output, pin};
+use machine::Machine;
 use running::Running;
 use stop::Stop;
 
@@ -257,6 +259,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if allowed < u64::from(sessions) {
         tracing::info!(allowed, sessions, "fewer open files allowed than server.limits.sessions");
     }
+    let mut machine = Machine::start(&config, config.needs(&options.service))?;
     let running = Running::start(&options.service, &config).map_err(advised)?;
     config.metrics.listen.map_or(Ok(()), metrics::serve)?;
     let stop = Stop::listen(options.until_stdin_ends)?;
@@ -264,13 +267,17 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     // A parent that waits for the end of our input reads the line of JSON, not this.
     if !options.until_stdin_ends {
         eprintln!("{}", describe(&options.service, &config, &ready));
+        machine.remarks().iter().for_each(|remark| eprintln!("{remark}"));
     }
     output::print(&(serde_json::to_string(&ready)? + "\n"))?;
-    stop.wait(metrics::PERIOD, || {
-        if config.metrics.listen.is_some() {
-            running.stats().publish();
-            stages::publish();
-        }
+    machine.while_told(&running, |gauges| {
+        stop.wait(metrics::PERIOD, || {
+            if config.metrics.listen.is_some() {
+                running.stats().publish();
+                stages::publish();
+                gauges.publish();
+            }
+        });
     });
     let contended = contention::report(); // stages are known while they live
     let stats = running.stats();

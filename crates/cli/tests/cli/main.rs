@@ -9,6 +9,7 @@ mod demo;
 mod errors;
 mod help;
 mod load;
+mod machine;
 mod metrics;
 mod pages;
 mod paths;
