@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use seawall_control::config::ConfigError;
+use seawall_control::controller::Signal;
 use seawall_control::request::Class;
 use seawall_rpc::{Context, Router, Server, ServerConfig, Stats, Status};
 use serde::{Deserialize, Serialize};
@@ -98,6 +99,12 @@ impl ColumnsServer {
         self.server.stats()
     }
 
+    /// Tells the controller what the program has measured, such as power or memory bandwidth, for
+    /// utilities that value them.
+    pub fn signal(&self, signal: Signal) {
+        self.server.signal(signal);
+    }
+
     /// The store, which may be used beside the server.
     pub fn store(&self) -> &Store {
         &self.store
@@ -116,7 +123,8 @@ fn router(store: &Arc<Store>) -> Router {
         (native::MAX, "max", Class::default()),
         (native::SMOOTH, "smooth", SMOOTHING),
     ];
-    methods.into_iter().fold(Router::new(), |router, (method, name, class)| {
+    let router = Router::new().class(Class::default(), "max").class(SMOOTHING, "smooth");
+    methods.into_iter().fold(router, |router, (method, name, class)| {
         let store = store.clone();
         router.method_in_class(method, name, class, move |ctx, payload| {
             let store = store.clone();

@@ -6,6 +6,7 @@ use arrow_array::{Array as _, Float64Array};
 use parking_lot::Mutex;
 use seawall_control::config::ConfigError;
 use seawall_control::request::{Context, Rejected};
+use seawall_measure::memory::Declared;
 use seawall_sync::{MemoryPolicy, MemorySemaphore};
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +78,8 @@ impl Store {
             }
             Request::Smooth { span } => {
                 let _permit = MemorySemaphore::shared().enter(self.config.semaphore, ctx).await?;
+                let column = size_of_val(&self.close.values()[..]) as u64;
+                Declared::shared().add(2 * column); // read, and written
                 Ok(Computed { rows: self.close.len() as u32, value: self.smooth(span) })
             }
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use seawall_control::config::ConfigError;
+use seawall_control::controller::Signal;
 use seawall_control::request::Class;
 use seawall_rpc::{Context, Router, Server, ServerConfig, Stats, Status};
 use serde::{Deserialize, Serialize};
@@ -94,6 +95,12 @@ impl RocksServer {
         self.server.stats()
     }
 
+    /// Tells the controller what the program has measured, such as power or memory bandwidth, for
+    /// utilities that value them.
+    pub fn signal(&self, signal: Signal) {
+        self.server.signal(signal);
+    }
+
     /// Stops: lets nothing new in, and waits up to `grace` for what was accepted to be answered and
     /// for clients to go. What is left then is cancelled.
     pub fn shutdown(self, grace: Duration) {
@@ -107,7 +114,8 @@ fn router(store: &Arc<Store>) -> Router {
         (native::GET_SMALL, "get_small", Class::default()),
         (native::GET_LARGE, "get_large", LARGE),
     ];
-    methods.into_iter().fold(Router::new(), |router, (method, name, class)| {
+    let router = Router::new().class(Class::default(), "small").class(LARGE, "large");
+    methods.into_iter().fold(router, |router, (method, name, class)| {
         let store = store.clone();
         router.method_in_class(method, name, class, move |ctx, key| {
             let store = store.clone();

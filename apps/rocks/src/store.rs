@@ -8,6 +8,7 @@ use bytes::Bytes;
 use rocksdb::{BlockBasedOptions, DB, Options, ReadOptions};
 use seawall_control::config::ConfigError;
 use seawall_control::request::{Context, Rejected};
+use seawall_measure::memory::Declared;
 use seawall_sync::{MemoryPolicy, MemorySemaphore};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -161,6 +162,7 @@ impl Store {
             return Ok(reply.into());
         }
         let _permit = MemorySemaphore::shared().enter(self.config.semaphore, ctx).await?;
+        Declared::shared().add(2 * value.len() as u64); // read, and written
         let reply = self.buffers.make(|reply| native::encode_found(&value, reply));
         Ok(if self.config.send_values { reply } else { reply.slice(..native::HEAD) })
     }

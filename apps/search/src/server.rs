@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use seawall_control::config::ConfigError;
+use seawall_control::controller::Signal;
 use seawall_rpc::{Context, Router, Server, ServerConfig, Stats, Status};
 use seawall_sync::contention;
 use serde::{Deserialize, Serialize};
@@ -89,6 +90,12 @@ impl SearchServer {
     /// What happened so far.
     pub fn stats(&self) -> Stats {
         self.server.stats()
+    }
+
+    /// Tells the controller what the program has measured, such as power or memory bandwidth, for
+    /// utilities that value them.
+    pub fn signal(&self, signal: Signal) {
+        self.server.signal(signal);
     }
 
     /// The engine, which may be used beside the server.

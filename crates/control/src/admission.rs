@@ -11,6 +11,7 @@ use crate::breakwater::{self, Breakwater};
 use crate::config::ConfigError;
 use crate::controller::Algorithm;
 use crate::open::Open;
+use crate::privilege::Bounded;
 use crate::protego::{self, Protego};
 use crate::svalinn::{self, Svalinn};
 use crate::{client, codel, credit, dagor, limit, seda, utility, window};
@@ -44,7 +45,8 @@ pub struct Config {
     pub seda: seda::Config,
     /// Parameters of `dagor`.
     pub dagor: dagor::Config,
-    /// The credit mechanism that `breakwater`, `protego` and `svalinn` use.
+    /// The credit mechanism that `breakwater`, `protego` and `svalinn` use; `privileged_max` in it
+    /// counts for all algorithms.
     pub credit: credit::Config,
     /// How clients hold requests back.
     pub client: client::Config,
@@ -101,12 +103,12 @@ impl Config {
         self.credit.validate()?;
         self.client.validate()?;
         Ok(match self.algorithm.as_str() {
-            "none" => Arc::new(Open),
-            "aimd" => Arc::new(self.aimd.clone()),
-            "codel" => Arc::new(self.codel.clone()),
-            "window" => Arc::new(self.window.clone()),
-            "seda" => Arc::new(self.seda.clone()),
-            "dagor" => Arc::new(self.dagor.clone()),
+            "none" => self.bounded(Open),
+            "aimd" => self.bounded(self.aimd.clone()),
+            "codel" => self.bounded(self.codel.clone()),
+            "window" => self.bounded(self.window.clone()),
+            "seda" => self.bounded(self.seda.clone()),
+            "dagor" => self.bounded(self.dagor.clone()),
             "breakwater" => Arc::new(Breakwater {
                 policy: self.breakwater.clone(),
                 credit: self.credit.clone(),
@@ -125,6 +127,11 @@ impl Config {
                 return Err(ConfigError::new("algorithm", problem));
             }
         })
+    }
+
+    /// An algorithm without credits, whose bound on privileged requests is the credits' own.
+    fn bounded<A: Algorithm + 'static>(&self, algorithm: A) -> Arc<dyn Algorithm> {
+        Arc::new(Bounded::new(algorithm, self.credit.privileged_max))
     }
 }
 

@@ -43,12 +43,26 @@ pub struct Config {
     /// Time from one decision to the next, Δt, from 50us to 10s. Default 500us.
     #[serde(with = "duration")]
     pub interval: Duration,
+    /// Where it explores. Default beside.
+    pub exploration: Exploration,
     /// How bandwidth and cores make a reward. Default simple.
     pub reward: Reward,
     /// Decisions after which the largest bandwidth is forgotten: what requests need, and with it
     /// what they can draw, changes. 0, the default, remembers it for ever, as the paper; up to
     /// 10000.
     pub memory: u32,
+}
+
+/// Which capacities are explored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Exploration {
+    /// One more or one less than the best (algorithm 1): so the load on the resource hardly
+    /// changes.
+    #[default]
+    Beside,
+    /// Any, as in the released study of rewards (the simulator of appendix B.3).
+    Anywhere,
 }
 
 /// How bandwidth, as a part m of the most that was seen, and cores, as a part c of all, make a
@@ -72,6 +86,7 @@ impl Default for Config {
             omega: 0.8,
             epsilon: 0.3,
             interval: Duration::from_micros(500),
+            exploration: Exploration::default(),
             reward: Reward::default(),
             memory: 0,
         }
@@ -186,14 +201,18 @@ impl Bandit {
         if most <= 0.0 {
             return self.capacity;
         }
-        let Config { alpha, omega, epsilon, reward, .. } = self.config;
+        let Config { alpha, omega, epsilon, exploration, reward, .. } = self.config;
         let cores = f64::from(self.capacity) / self.rewards.len() as f64;
         let sample = reward.of(alpha, bandwidth / most, cores);
         let mean = &mut self.rewards[self.capacity as usize - 1];
         *mean += omega * (sample - *mean);
 
         let best = self.best();
-        self.capacity = if self.rng.chance(epsilon) { self.beside(best) } else { best };
+        self.capacity = match exploration {
+            _ if !self.rng.chance(epsilon) => best,
+            Exploration::Beside => self.beside(best),
+            Exploration::Anywhere => self.rng.below(self.rewards.len() as u64) as u32 + 1,
+        };
         self.capacity
     }
 
@@ -263,6 +282,19 @@ mod tests {
             bandit.on_interval(bandwidth);
         }
         assert_eq!(bandit.best(), 2);
+    }
+
+    #[test]
+    fn gated_rewards_need_exploration_from_afar() {
+        let config =
+            |exploration| Config { reward: Reward::HardGate, exploration, ..Config::default() };
+        for seed in 0..20 {
+            let afar = &mut Bandit::new(&config(Exploration::Anywhere), 45, seed);
+            assert_eq!(best_after(afar, 45.0 / 16.0, 2_000), 15, "seed {seed}");
+            // From 10 on, one more is no gain over the most that was seen with one less.
+            let beside = &mut Bandit::new(&config(Exploration::Beside), 45, seed);
+            assert_eq!(best_after(beside, 45.0 / 16.0, 2_000), 10, "seed {seed}");
+        }
     }
 
     #[test]

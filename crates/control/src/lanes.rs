@@ -4,19 +4,26 @@ use alloc::collections::VecDeque;
 
 use crate::time::Instant;
 
+/// So many privileged items in a row have their turns while an ordinary one waits, whose turn it is
+/// then. How many privileged requests there are at once is bounded at entry; this bounds how long a
+/// stream of them can pass over one who has been let in.
+pub const PRIVILEGED_RUN: u32 = 16;
+
 /// Two first-in-first-out lanes, each entry stamped with when it began to wait.
 ///
-/// Entries of the privileged lane leave first. The clients' pending queue and the servers' run
-/// queue are both this.
+/// Entries of the privileged lane leave first, [`PRIVILEGED_RUN`] in a row at most. The clients'
+/// pending queue, the servers' run queue and the queues of simulated locks are this.
 #[derive(Debug)]
 pub struct Lanes<T> {
     privileged: VecDeque<(Instant, T)>,
     ordinary: VecDeque<(Instant, T)>,
+    /// Privileged items in a row for which somebody ordinary was passed over.
+    privileged_run: u32,
 }
 
 impl<T> Default for Lanes<T> {
     fn default() -> Self {
-        Self { privileged: VecDeque::new(), ordinary: VecDeque::new() }
+        Self { privileged: VecDeque::new(), ordinary: VecDeque::new(), privileged_run: 0 }
     }
 }
 
@@ -29,12 +36,23 @@ impl<T> Lanes<T> {
 
     /// Takes the next item: privileged ones first, the oldest first within its lane.
     pub fn pop(&mut self) -> Option<(Instant, T)> {
-        self.privileged.pop_front().or_else(|| self.ordinary.pop_front())
+        if self.is_next_privileged() {
+            let passes_over = !self.ordinary.is_empty();
+            self.privileged_run = if passes_over { self.privileged_run + 1 } else { 0 };
+            return self.privileged.pop_front();
+        }
+        self.privileged_run = 0;
+        self.ordinary.pop_front()
     }
 
     /// The item that [`pop`](Self::pop) would take.
     pub fn peek(&self) -> Option<&(Instant, T)> {
-        self.privileged.front().or_else(|| self.ordinary.front())
+        if self.is_next_privileged() { self.privileged.front() } else { self.ordinary.front() }
+    }
+
+    fn is_next_privileged(&self) -> bool {
+        let is_due = self.privileged_run < PRIVILEGED_RUN || self.ordinary.is_empty();
+        is_due && !self.privileged.is_empty()
     }
 
     /// Takes the oldest ordinary item, the first to be given up.
@@ -75,6 +93,7 @@ impl<T> Lanes<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     #[test]
     fn privileged_items_leave_first_and_age_counts_both() {
@@ -87,5 +106,24 @@ mod tests {
         assert_eq!(lanes.pop(), Some((at(3), "privileged")));
         assert_eq!(lanes.pop_oldest_ordinary(), Some((at(1), "old")));
         assert_eq!((lanes.len(), lanes.oldest()), (1, Some(at(2))));
+    }
+
+    #[test]
+    fn a_stream_of_privileged_items_passes_over_an_ordinary_one_so_often_at_most() {
+        let mut lanes = Lanes::default();
+        let now = Instant::ORIGIN;
+        lanes.push(now, true, "first");
+        lanes.push(now, true, "second");
+        let mut taken = Vec::new();
+        for _ in 0..40 {
+            lanes.push(now, false, "privileged");
+            let next = lanes.peek().copied();
+            assert_eq!(lanes.pop(), next);
+            taken.extend(next);
+        }
+        let place = |wanted| taken.iter().position(|(_, item)| *item == wanted);
+        assert_eq!((place("first"), place("second")), (Some(16), Some(33)));
+        while lanes.pop().is_some() {}
+        assert!(lanes.peek().is_none());
     }
 }

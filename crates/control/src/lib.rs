@@ -66,6 +66,7 @@ pub mod limit;
 pub mod metrics;
 pub mod open;
 pub mod predict;
+pub mod privilege;
 pub mod protego;
 pub mod random;
 pub mod replica;

@@ -47,7 +47,11 @@ fn call(claims: Claims) -> Request {
 }
 
 fn golden_hello() -> Hello {
-    Hello { name: "shop".into(), token: Some(b"open sesame".to_vec()) }
+    Hello { name: "shop".into(), token: Some(b"open sesame".to_vec()), spills: false }
+}
+
+fn golden_spilling_hello() -> Hello {
+    Hello { name: "shop-1".into(), token: None, spills: true }
 }
 
 fn golden_settings() -> Settings {
@@ -103,6 +107,7 @@ fn golden_requests() -> Vec<(&'static str, Request, Vec<u8>)> {
     let (full, full_body) = full_call();
     let mut frames = vec![
         ("hello", Request::new(RequestOp::Hello), golden_hello().encode()),
+        ("hello-spills", Request::new(RequestOp::Hello), golden_spilling_hello().encode()),
         ("call-minimal", minimal, Vec::new()),
         ("call-full", full, full_body),
         ("call-undroppable", undroppable, b"save".to_vec()),
@@ -184,6 +189,8 @@ fn responses_have_their_golden_bytes() {
 #[test]
 fn golden_bodies_are_read() {
     assert_eq!(Hello::decode(&golden_bytes("hello")[HEADER_LEN..]), Ok(golden_hello()));
+    let spills = golden_bytes("hello-spills");
+    assert_eq!(Hello::decode(&spills[HEADER_LEN..]), Ok(golden_spilling_hello()));
     assert_eq!(Settings::decode(&golden_bytes("settings")[HEADER_LEN..]), Ok(golden_settings()));
 
     let (request, frame) = (full_call().0, golden_bytes("call-full"));
@@ -498,9 +505,10 @@ proptest! {
     fn hello_survives_the_wire(
         name in text(60),
         token in prop::option::of(bytes(60)),
-        unknown in 3..=u16::MAX,
+        spills in any::<bool>(),
+        unknown in 4..=u16::MAX,
     ) {
-        let hello = Hello { name, token };
+        let hello = Hello { name, token, spills };
         let mut body = hello.encode();
         push_entry(&mut body, unknown, b"from the future");
         prop_assert_eq!(Hello::decode(&body), Ok(hello));
@@ -554,7 +562,8 @@ proptest! {
 #[test]
 fn what_is_too_long_for_hello_and_settings_is_cut_or_refused() {
     let long = "é".repeat(Hello::MAX_LEN);
-    let hello = Hello { name: long.clone(), token: Some(vec![7; Hello::MAX_LEN + 1]) };
+    let token = Some(vec![7; Hello::MAX_LEN + 1]);
+    let hello = Hello { name: long.clone(), token, spills: false };
     let read = Hello::decode(&hello.encode()).unwrap();
     assert_eq!(read.name, long[..Hello::MAX_LEN]);
     assert_eq!(read.token, Some(vec![7; Hello::MAX_LEN]));

@@ -32,6 +32,10 @@ pub enum Unit {
     Seconds,
     /// Bytes.
     Bytes,
+    /// Bytes per second.
+    BytesPerSecond,
+    /// Watts.
+    Watts,
 }
 
 /// One metric.
@@ -73,15 +77,25 @@ macro_rules! metrics {
 
 metrics! {
     // Requests at the server.
-    REQUESTS = "seawall_requests_total", Counter, Count, [],
+    REQUESTS = "seawall_requests_total", Counter, Count, ["class"],
         "Requests received, whatever became of them";
-    COMPLETIONS = "seawall_completions_total", Counter, Count, [],
+    COMPLETIONS = "seawall_completions_total", Counter, Count, ["class"],
         "Requests served with a result";
-    REFUSALS = "seawall_refusals_total", Counter, Count, ["stage"],
+    REFUSALS = "seawall_refusals_total", Counter, Count, ["class", "stage"],
         "Requests refused, by the stage that refused them";
-    CANCELLATIONS = "seawall_cancellations_total", Counter, Count, [],
+    SPILLED = "seawall_spilled_total", Counter, Count, ["class"],
+        "Requests refused here and handed to a replica, whatever became of them there";
+    SPILLED_SERVED = "seawall_spilled_served_total", Counter, Count, ["class"],
+        "Requests refused here that a replica ran";
+    SPILLED_REFUSED = "seawall_spilled_refused_total", Counter, Count, ["class"],
+        "Requests handed to a replica that did not run them either";
+    SPILLED_OUTSTANDING = "seawall_spilled_outstanding_requests", Gauge, Count, [],
+        "Requests that are at replicas";
+    SPILL_REPLICAS = "seawall_spill_replicas", Gauge, Count, [],
+        "Replicas to hand requests to that are connected";
+    CANCELLATIONS = "seawall_cancellations_total", Counter, Count, ["class"],
         "Requests given up by their clients before they had a result";
-    FAILURES = "seawall_failures_total", Counter, Count, [],
+    FAILURES = "seawall_failures_total", Counter, Count, ["class"],
         "Requests that ended in an error other than a refusal";
     OUTSTANDING = "seawall_outstanding_requests", Gauge, Count, [],
         "Requests received and not yet answered";
@@ -109,6 +123,16 @@ metrics! {
         "How long all together have waited at a stage";
     STAGE_DELAY = "seawall_stage_queueing_delay_seconds", Gauge, Seconds, ["stage"],
         "Age of the oldest waiter at a stage";
+
+    // The machine.
+    MEMORY_CAPACITY = "seawall_memory_semaphore_capacity", Gauge, Count, [],
+        "Requests that the memory semaphore lets in at once; its stage is memory";
+    MEMORY_HELD = "seawall_memory_semaphore_held", Gauge, Count, [],
+        "Requests that are in: more than the capacity for a while after it has shrunk";
+    BANDWIDTH = "seawall_memory_bandwidth_bytes_per_second", Gauge, BytesPerSecond, ["source"],
+        "Bytes from and to memory, by what counts them: uncore, resctrl, or declared";
+    POWER = "seawall_power_watts", Gauge, Watts, [],
+        "Power of all processor packages";
 
     // Admission.
     SESSIONS = "seawall_sessions", Gauge, Count, [],
@@ -180,6 +204,8 @@ impl fmt::Display for Unit {
             Self::Count => "count",
             Self::Seconds => "seconds",
             Self::Bytes => "bytes",
+            Self::BytesPerSecond => "bytes per second",
+            Self::Watts => "watts",
         })
     }
 }
@@ -214,6 +240,12 @@ mod tests {
             let base = name.trim_end_matches("_total");
             assert_eq!(base.ends_with("_seconds"), *unit == Unit::Seconds, "{name}");
             assert_eq!(base.ends_with("_bytes"), *unit == Unit::Bytes, "{name}");
+            assert_eq!(
+                base.ends_with("_bytes_per_second"),
+                *unit == Unit::BytesPerSecond,
+                "{name}"
+            );
+            assert_eq!(base.ends_with("_watts"), *unit == Unit::Watts, "{name}");
             assert!(!help.is_empty() && !help.ends_with('.') && !help.contains('\n'), "{name}");
         }
     }
@@ -227,6 +259,8 @@ mod tests {
     #[test]
     fn the_table_has_a_row_for_each_metric() {
         assert_eq!(markdown().lines().count(), ALL.len() + 2);
-        assert!(markdown().contains("| `seawall_refusals_total` | counter | count | stage | "));
+        assert!(
+            markdown().contains("| `seawall_refusals_total` | counter | count | class, stage | ")
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use exmex::{Express, FlatEx, MatchLiteral, literal_matcher_from_pattern};
 use operators::Operators;
 use seawall_control::request::Class;
-use seawall_control::utility::{METRICS, Measured, Utility};
+use seawall_control::utility::{Config, METRICS, Measured, Utility};
 
 mod operators {
     use exmex::{BinOp, MakeOperators, Operator, ops_factory};
@@ -67,6 +67,17 @@ literal_matcher_from_pattern!(Numbers, r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?
 /// As [`Expression::read`].
 pub fn read(text: &str) -> Result<Arc<dyn Utility>, String> {
     Ok(Arc::new(Expression::read(text)?))
+}
+
+/// Whether a utility asks for `power` or `bandwidth`, those of [`METRICS`] that a server does not
+/// measure by itself.
+pub fn asks_for(utility: &Config, metric: &str) -> bool {
+    match utility {
+        Config::Power(_) => metric == "power",
+        Config::Expression(text) => Expression::read(text)
+            .is_ok_and(|read| read.parsed.var_names().iter().any(|name| name == metric)),
+        Config::Throughput | Config::Goodput | Config::Drops(_) | Config::Delay(_) => false,
+    }
 }
 
 /// The text after parsing, with where its variables come from.
@@ -161,6 +172,17 @@ mod tests {
 
     fn value(text: &str) -> f64 {
         Expression::read(text).unwrap().of(&measured())
+    }
+
+    #[test]
+    fn tells_what_somebody_else_has_to_measure() {
+        let asks = |utility: &Config| ["power", "bandwidth"].map(|name| asks_for(utility, name));
+        assert_eq!(asks(&Config::Power(55.0)), [true, false]);
+        let expression = |text: &str| asks(&Config::Expression(text.into()));
+        assert_eq!(expression("goodput / max(power, 1)"), [true, false]);
+        assert_eq!(expression("goodput - bandwidth / 1e6 - power"), [true, true]);
+        assert_eq!(expression("throughput"), [false, false]);
+        assert_eq!(asks(&Config::Drops(0.1)), [false, false]);
     }
 
     #[test]

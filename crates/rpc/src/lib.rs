@@ -55,8 +55,8 @@ pub use client::{
 pub use seawall_control::request::Budget;
 pub use secret::Secret;
 pub use server::{
-    Context, Guest, GuestListener, GuestReply, Guests, Limits, Router, Server, ServerConfig,
-    StartError, Stats, Threads, TlsConfig,
+    ClassStats, Context, Guest, GuestListener, GuestReply, Guests, Limits, Router, Server,
+    ServerConfig, SpillAt, SpillConfig, SpillTls, StartError, Stats, Threads, TlsConfig,
 };
 pub use status::Status;
 pub use tls::{ClientTls, TlsError};

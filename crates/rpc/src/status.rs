@@ -32,6 +32,8 @@ impl Status {
     pub const UNIMPLEMENTED: u16 = 12;
     /// The handler has a defect.
     pub const INTERNAL: u16 = 13;
+    /// Nobody knows what became of the request: a replica that it was handed to was lost.
+    pub const UNAVAILABLE: u16 = 14;
 
     /// A failure with `code`, explained by `message`.
     pub fn error(code: u16, message: impl Into<String>) -> Self {

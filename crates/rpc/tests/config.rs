@@ -68,6 +68,7 @@ fn unknown_fields_are_named() {
         ("[[trust.identities]]\ntokens = 'x'", "tokens"),
         ("[tls]\ncertificate = 'a'\nkey = 'b'\nca = 'c'", "ca"),
         ("[admission.breakwater]\ngamma = 1", "gamma"),
+        ("[spill]\nreplica = '127.0.0.1:1'", "replica"),
     ] {
         let error = unreadable(text);
         assert!(error.contains(&format!("unknown field `{field}`")), "{error}");
@@ -111,6 +112,18 @@ fn values_out_of_range_are_named_with_the_range() {
             "threads.workers: 1025 is out of range; allowed is 0 to 1024",
         ),
         ("[threads]\ndispatchers = 5000", "threads.dispatchers: 5000 is out of range"),
+        (
+            "[spill]\noutstanding = 0",
+            "spill.outstanding: 0 is out of range; allowed is 1 to 1048576",
+        ),
+        (
+            "[spill]\nreplicas = ['127.0.0.1:7117']",
+            "spill.replicas: 127.0.0.1:7117 is this server; name others",
+        ),
+        (
+            "[spill.tls]\nauthorities = 'a'\nserver_name = 'b'\nkey = 'c'",
+            "spill.tls: certificate and key belong together; give both or neither",
+        ),
         ("[limits]\nsessions = 0", "limits.sessions: 0 is out of range; allowed is 1 to 16777216"),
         ("[limits]\nbody_bytes = 0", "limits.body_bytes: 0 is out of range"),
         ("[limits]\nbody_bytes = 1073741825", "limits.body_bytes: 1073741825 is out of range"),

@@ -54,6 +54,12 @@ pub struct Run {
     /// without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub semaphore_capacity: Option<f64>,
+    /// How many that of the first server let in for most of the time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub semaphore_mode: Option<u32>,
+    /// For which part of the time it let in that many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub semaphore_mode_share: Option<f64>,
     /// Requests refused at a memory semaphore, per second.
     #[serde(default)]
     pub memory_refusals: f64,
@@ -121,7 +127,7 @@ pub struct Mix {
 }
 
 /// Metrics that claims may name, beside those of [`Figures`] and of shifts.
-const METRICS: [&str; 14] = [
+const METRICS: [&str; 16] = [
     "goodput_share",
     "received",
     "sent",
@@ -133,6 +139,8 @@ const METRICS: [&str; 14] = [
     "first_failure_p99_us",
     "memory_bandwidth",
     "semaphore_capacity",
+    "semaphore_mode",
+    "semaphore_mode_share",
     "memory_refusals",
     "power",
     "mix_settled_after_ms",
@@ -238,6 +246,8 @@ impl Run {
             first_failure_p99_us: report.first_failures.quantile_us(0.99),
             memory_bandwidth: report.memory.bandwidth.map(|bytes| bytes / 1e9),
             semaphore_capacity: report.memory.capacity,
+            semaphore_mode: report.memory.mode.map(|(mode, _)| mode),
+            semaphore_mode_share: report.memory.mode.map(|(_, share)| share),
             memory_refusals: per_second(counts.refused_at_memory),
             power: report.memory.power,
             mixes: mixes(scenario, &report.memory.capacities),
@@ -263,6 +273,10 @@ impl Measured for Run {
         self.slo_us
     }
 
+    fn classes(&self) -> &[ClassSummary] {
+        &self.classes
+    }
+
     fn series(&self) -> &[Bin] {
         &self.series
     }
@@ -280,6 +294,8 @@ impl Measured for Run {
             "first_failure_p99_us" => self.first_failure_p99_us,
             "memory_bandwidth" => self.memory_bandwidth,
             "semaphore_capacity" => self.semaphore_capacity,
+            "semaphore_mode" => self.semaphore_mode.map(f64::from),
+            "semaphore_mode_share" => self.semaphore_mode_share,
             "memory_refusals" => Some(self.memory_refusals),
             "power" => self.power,
             "mix_settled_after_ms" => {

@@ -61,6 +61,7 @@ fn a_semaphore_leaves_cores_to_those_who_do_not_draw() {
     let [cpu, mem] = [0, 1].map(|class| fixed.classes[class].figures.goodput);
     assert!(cpu > 0.99 * 600e3 && mem > 0.9 * 240e3, "{cpu} {mem}");
     assert_eq!(fixed.semaphore_capacity, Some(24.0));
+    assert_eq!((fixed.semaphore_mode, fixed.semaphore_mode_share), (Some(24), Some(1.0)));
     assert!((fixed.memory_refusals + mem - 300e3).abs() < 3e3, "{}", fixed.memory_refusals);
     assert_eq!(fixed.counts.refused_later, 0);
 }
@@ -71,6 +72,8 @@ fn the_bandit_finds_how_many_use_the_memory_up() {
     let capacity = run.semaphore_capacity.unwrap();
     assert!((23.0..26.0).contains(&capacity), "{capacity}");
     assert!(run.memory_bandwidth.unwrap() > 150.0, "{:?}", run.memory_bandwidth);
+    let (mode, share) = (run.semaphore_mode.unwrap(), run.semaphore_mode_share.unwrap());
+    assert!((23..=26).contains(&mode) && (0.2..=1.0).contains(&share), "{mode} {share}");
 }
 
 #[test]

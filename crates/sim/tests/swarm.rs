@@ -105,8 +105,16 @@ fn classes(rng: &mut Rng) -> Vec<Class> {
         _ => vec![step("exp:3us", Some("hot")), plain(step("exp:5us", Some("cold")))],
     };
     let free = vec![step("exp:10us", None)];
-    let class = |name: &str, share, steps| Class { name: name.into(), share, steps };
-    vec![class("locked", 1.0, locked), class("free", rng.uniform() + 0.01, free)]
+    let class =
+        |name: &str, share, steps| Class { name: name.into(), share, droppable: true, steps };
+    let share = rng.uniform() + 0.01;
+    let mut classes = vec![class("locked", 1.0, locked), class("free", share, free)];
+    if rng.chance(0.25) {
+        let steps = classes[0].steps.clone();
+        classes
+            .push(Class { droppable: false, ..class("privileged", rng.uniform() / 20.0, steps) });
+    }
+    classes
 }
 
 /// Some steps draw from a memory, with a semaphore or without, and may be preempted.

@@ -6,8 +6,8 @@
 //! println!("{}", seawall_sync::contention::report());
 //! ```
 //!
-//! A stage is listed from the first time that somebody waits there until it is dropped; a semaphore
-//! for memory also once somebody was turned away there, or its capacity was set.
+//! A stage is listed from the first time that somebody waits or is refused there until it is
+//! dropped; a semaphore for memory also once its capacity was set.
 
 use std::cmp::Reverse;
 use std::fmt;

@@ -74,6 +74,8 @@ pub mod memory;
 pub mod mutex;
 mod pool;
 mod primitive;
+#[cfg(all(test, not(loom)))]
+mod privileges;
 #[allow(unsafe_code, reason = "waiters own the nodes of the queue that links them")]
 mod queue;
 #[allow(unsafe_code, reason = "as queue")]

@@ -10,7 +10,6 @@ use seawall_control::predict::lock::Estimate;
 use seawall_control::predict::lock::LockKind;
 use seawall_control::request::{Context, Rejected, Stage};
 
-use crate::clock;
 use crate::contention::{Kind, Snapshot};
 use crate::primitive::const_fn;
 use crate::queue::Turn;
@@ -215,11 +214,7 @@ impl<T: ?Sized> Mutex<T> {
     }
 
     fn lock_or_refuse(&self, ctx: &Context) -> Result<MutexGuard<'_, T>, Rejected> {
-        self.try_lock().ok_or_else(|| {
-            let now = clock::now();
-            let (stage, turn) = self.raw.refuse();
-            Rejected::new(stage, turn, ctx.remaining(now))
-        })
+        self.try_lock().ok_or_else(|| self.raw.refuse(1, Turn::Exclusive, ctx))
     }
 
     /// Locks it if that needs no wait.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use seawall_control::request::{Class, Context};
+use seawall_measure::memory::Declared;
 use seawall_rpc::{Router, Status};
 
 use super::LargeValues;
@@ -17,7 +18,8 @@ const WRITE: Class = Class(1);
 
 /// Routes the methods of [`native`] to `store`.
 pub(super) fn router(store: &Arc<Store>, large: &LargeValues) -> Router {
-    let router = Router::new().stage(ITEM_LOCK, "item_lock").stage(SLAB_LOCK, "slab_lock");
+    let router = Router::new().class(READ, "read").class(WRITE, "write");
+    let router = router.stage(ITEM_LOCK, "item_lock").stage(SLAB_LOCK, "slab_lock");
     [(native::GET, "get", READ), (native::SET, "set", WRITE), (native::DELETE, "delete", WRITE)]
         .into_iter()
         .fold(router, |router, (method, name, class)| {
@@ -46,9 +48,14 @@ async fn serve(
     })?;
     let mut reply = BytesMut::new();
     done.encode(&mut reply);
-    let is_large = |value: &Bytes| value.len() >= large.bytes as usize;
-    if !large.send && matches!(&done, Reply::Hit { value, .. } if is_large(value)) {
-        reply.truncate(HIT_HEAD);
+    if let Reply::Hit { value, .. } = &done
+        && value.len() >= large.bytes as usize
+    {
+        // Read and written on the way out of the store; after that it is in the caches.
+        Declared::shared().add(2 * value.len() as u64);
+        if !large.send {
+            reply.truncate(HIT_HEAD);
+        }
     }
     Ok(reply.freeze())
 }

@@ -47,6 +47,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_control::config::ConfigError;
+use seawall_control::controller::Signal;
 use seawall_rpc::{GuestListener, Guests, Server, Stats};
 use thiserror::Error;
 
@@ -125,6 +126,12 @@ impl KvServer {
     /// What happened so far, at both listeners together.
     pub fn stats(&self) -> Stats {
         self.server.stats()
+    }
+
+    /// Tells the controller what the program has measured, such as power or memory bandwidth, for
+    /// utilities that value them.
+    pub fn signal(&self, signal: Signal) {
+        self.server.signal(signal);
     }
 
     /// The store, which may be used beside the server.

@@ -18,7 +18,6 @@ use crate::cores::Cores;
 use crate::output::print;
 use crate::plans::table::{Shown, lines};
 use crate::plans::{self, plot, runs};
-use crate::report::grid;
 use crate::report::page::file;
 use crate::{descriptors, host, pin};
 use measure::Place;
@@ -167,26 +166,7 @@ fn text(plan: &Plan, results: &Results) -> String {
         warnings.chain(results.notes.iter().cloned()).map(|remark| lines(&remark)).collect();
     let cases = plan.cases();
     let shown = shown(plan, &cases, results);
-    let by_class = match &classes(results)[..] {
-        [] | [_] => String::new(),
-        several => {
-            let names = 1 + shown.names.len();
-            let rows = shown.class_rows(several);
-            format!("\n{}\n", grid::render(&shown.class_head(), names, &rows))
-        }
-    };
-    shown.render() + &remarks + &by_class + &stages::text(&results.points)
-}
-
-/// Names of the classes that were measured apart.
-fn classes(results: &Results) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
-    for class in results.points.iter().flat_map(|point| &point.classes) {
-        if !names.contains(&&*class.name) {
-            names.push(&class.name);
-        }
-    }
-    names
+    shown.render() + &remarks + &stages::text(&results.points)
 }
 
 fn shown<'a>(

@@ -2,7 +2,7 @@
 
 use super::plan::Plan;
 use super::point::{Point, Results};
-use super::{classes, shown, stages};
+use super::{shown, stages};
 use crate::plans::{claims, plot};
 use crate::report::html::escape;
 use crate::report::page::{Page, figures, measured_on, paragraphs, table};
@@ -46,7 +46,7 @@ fn all(plan: &Plan, results: &Results) -> String {
     let head: Vec<String> = shown.head().into_iter().map(escape).collect();
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
     let groups = shown.rows().chunks(plan.variants.len().max(1)).map(body).collect::<String>();
-    let by_class = match &classes(results)[..] {
+    let by_class = match &shown.classes()[..] {
         [] | [_] => String::new(),
         several => {
             let bodies: String = shown.class_rows(several).iter().map(|rows| body(rows)).collect();

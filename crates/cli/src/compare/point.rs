@@ -101,6 +101,10 @@ impl Measured for Point {
         }
     }
 
+    fn classes(&self) -> &[ClassSummary] {
+        &self.classes
+    }
+
     fn series(&self) -> &[Bin] {
         &self.series
     }

@@ -201,6 +201,7 @@ fn point(load: f64, control: &str, run: &Run) -> Point {
         lost_rate: total.lost_rate,
         unanswered: total.unanswered,
         failed: total.failed,
+        classes: summary.classes.clone(),
     }
 }
 

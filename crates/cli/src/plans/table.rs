@@ -36,10 +36,32 @@ impl<R: Measured> Shown<'_, R> {
         }
         text += &grid::render(&self.head(), self.names.len(), &[self.rows()]);
         text.push('\n');
+        text += &self.by_class();
         for claim in self.claims {
             text += &lines(&sentence(&claim.judge(self.runs)));
         }
         text + &lines(&self.legend())
+    }
+
+    /// A table of the cases for each class of requests; nothing where there are no several.
+    fn by_class(&self) -> String {
+        let classes = self.classes();
+        if classes.len() < 2 {
+            return String::new();
+        }
+        let rows = self.class_rows(&classes);
+        format!("\n{}\n\n", grid::render(&self.class_head(), 1 + self.names.len(), &rows))
+    }
+
+    /// Names of the classes that were measured apart.
+    pub(crate) fn classes(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for class in self.runs.iter().flat_map(Measured::classes) {
+            if !names.contains(&&*class.name) {
+                names.push(&class.name);
+            }
+        }
+        names
     }
 
     /// Names of the columns.

@@ -4,6 +4,7 @@
 //! multiple of the measured capacity. A delay is `None` (`null`) when there was nothing to measure.
 //! The field names are a format that others read: the test below pins them.
 
+use seawall_measure::ClassSummary;
 use serde::{Deserialize, Serialize};
 
 use super::format;
@@ -99,6 +100,9 @@ pub(crate) struct Point {
     /// Requests that ended in an error.
     #[serde(default)]
     pub(crate) failed: u64,
+    /// The numbers of each class of requests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) classes: Vec<ClassSummary>,
 }
 
 /// A load that rises at once, and how the service took it.
@@ -230,6 +234,17 @@ impl ServiceReport {
         points
     }
 
+    /// The names of the classes of requests that were measured apart.
+    pub(crate) fn classes(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for class in self.points.iter().flat_map(|point| &point.classes) {
+            if !names.contains(&&*class.name) {
+                names.push(&class.name);
+            }
+        }
+        names
+    }
+
     /// The points that are not valid, in the order in which all are shown.
     pub(crate) fn invalid_points(&self) -> Vec<&Point> {
         let points = self.controls().into_iter().flat_map(|control| self.points_of(control));
@@ -293,6 +308,7 @@ mod tests {
             "lost_rate",
             "unanswered",
             "failed",
+            "classes",
         ]);
         assert_eq!(found, expected);
     }

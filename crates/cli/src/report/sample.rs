@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use seawall_measure::Settled;
+use seawall_measure::recorder::Figures;
+use seawall_measure::{ClassSummary, Settled};
 use serde_json::json;
 
 use super::data::{Bin, Host, NO_CONTROL, Point, ServiceReport, Spike, SpikeRun};
@@ -33,7 +34,7 @@ pub(crate) fn service() -> ServiceReport {
         peak_uncontrolled: Some(1.01 * CAPACITY),
         sessions: 96,
         notes: vec!["Generator and server share the machine; each has its own cores.".into()],
-        points: without.chain(with).collect(),
+        points: without.chain(with).map(in_classes).collect(),
         spike: Some(spike()),
     }
 }
@@ -138,6 +139,24 @@ pub(crate) fn run() -> Report {
     }
 }
 
+/// A point nine tenths of whose requests are lookups.
+fn in_classes(mut point: Point) -> Point {
+    let class = |(name, part): (&str, f64)| {
+        let mut figures = Figures::default();
+        figures.offered = part * point.offered;
+        figures.goodput = part * point.goodput;
+        figures.throughput = part * point.throughput;
+        (figures.p50_us, figures.p99_us) = (point.p50_us, point.p99_us);
+        figures.p999_us = point.p999_us;
+        figures.latency_censored = point.latency_censored;
+        figures.client_drop_rate = point.client_drop_rate;
+        figures.server_drop_rate = point.server_drop_rate;
+        ClassSummary { name: name.into(), figures }
+    };
+    point.classes = [("get", 0.9), ("set", 0.1)].map(class).into();
+    point
+}
+
 fn uncontrolled(load: f64) -> Point {
     let offered = load * CAPACITY;
     let beyond = (load - 1.0).max(0.0);
@@ -168,6 +187,7 @@ fn uncontrolled(load: f64) -> Point {
         lost_rate: lost,
         unanswered: if collapsed { (beyond * 310_000.0) as u64 } else { 0 },
         failed: 0,
+        classes: Vec::new(),
     }
 }
 

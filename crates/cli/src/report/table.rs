@@ -1,5 +1,7 @@
 //! The points as plain text for the terminal, at most 100 columns wide.
 
+use seawall_measure::ClassSummary;
+
 use super::data::{Point, ServiceReport};
 use super::{format, grid, verdict};
 
@@ -13,6 +15,11 @@ const LONGEST_NAME: usize = 12;
 const HEAD: [&str; 11] = [
     "control", "load", "offered", "goodput", "served", "p50", "p99", "dropped", "refused", "lost",
     "late",
+];
+
+/// The columns of the table by class.
+const OF_CLASSES: [&str; 10] = [
+    "class", "control", "load", "offered", "goodput", "served", "p50", "p99", "dropped", "refused",
 ];
 
 /// What the columns mean, below the last table.
@@ -31,6 +38,7 @@ pub(crate) fn render(services: &[ServiceReport]) -> String {
         if !service.points.is_empty() {
             text += &points(service);
             text.push('\n');
+            text += &by_class(service);
         }
         for point in service.invalid_points() {
             text += &paragraph("  * ", &invalid(point));
@@ -62,6 +70,39 @@ fn points(service: &ServiceReport) -> String {
     let group = |control| service.points_of(control).into_iter().map(row).collect();
     let groups: Vec<_> = service.controls().into_iter().map(group).collect();
     grid::render(&HEAD, 1, &groups)
+}
+
+/// The numbers of each class at the highest load, where there are several classes; the page has
+/// those of all loads. Ends with a line break.
+fn by_class(service: &ServiceReport) -> String {
+    let classes = service.classes();
+    if classes.len() < 2 {
+        return String::new();
+    }
+    let controls = service.controls().into_iter();
+    let highest: Vec<&Point> =
+        controls.filter_map(|control| service.points_of(control).pop()).collect();
+    let group = |class: &&str| highest.iter().filter_map(|point| class_row(point, class)).collect();
+    let groups: Vec<Vec<_>> = classes.iter().map(group).collect();
+    format!("\n{}\n", grid::render(&OF_CLASSES, 2, &groups))
+}
+
+fn class_row(point: &Point, class: &str) -> Option<[String; OF_CLASSES.len()]> {
+    let ClassSummary { figures, .. } = point.classes.iter().find(|one| one.name == class)?;
+    let mark = if point.valid { "" } else { "*" };
+    let quantile = |us, q| format::quantile(us, q, figures.latency_censored);
+    Some([
+        cut(class),
+        cut(&point.control),
+        format!("{mark}{}", format::load(point.load)),
+        format::rate(figures.offered),
+        format::rate(figures.goodput),
+        format::rate(figures.throughput),
+        quantile(figures.p50_us, 0.5),
+        quantile(figures.p99_us, 0.99),
+        format::percent(figures.client_drop_rate),
+        format::percent(figures.server_drop_rate),
+    ])
 }
 
 fn row(point: &Point) -> [String; HEAD.len()] {
@@ -129,8 +170,21 @@ mod tests {
             let rows = text.lines().filter(|line| line.trim_start().starts_with(control));
             assert_eq!(rows.count(), service.points_of(control).len(), "{text}");
         }
-        assert_eq!(text.matches("*3.0×").count(), 2, "{text}");
+        // Once for each control, and for each class.
+        assert_eq!(text.matches("*3.0×").count(), 2 + 2 * 2, "{text}");
         assert!(text.contains("87.8 %, below 99 %"), "{text}");
+    }
+
+    #[test]
+    fn classes_are_told_where_there_are_several() {
+        let mut service = sample::service();
+        let text = by_class(&service);
+        for class in ["get", "set"] {
+            let rows = text.lines().filter(|line| line.starts_with(class));
+            assert_eq!(rows.count(), service.controls().len(), "{text}");
+        }
+        service.points.iter_mut().for_each(|point| point.classes.truncate(1));
+        assert_eq!(by_class(&service), "");
     }
 
     #[test]

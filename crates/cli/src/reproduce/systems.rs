@@ -54,11 +54,18 @@ const PROTEGO: System = System {
 const SVALINN: System = System {
     name: "svalinn",
     plans: texts!("svalinn":
-        "figure-01", "figure-02", "figure-04", "figure-05", "figure-07", "figure-08",
-        "figure-11",
+        "figure-01", "figure-02", "figure-04", "figure-05", "figure-07", "figure-08", "figure-09",
+        "figure-10", "figure-11", "figure-12", "figure-13", "figure-14", "figure-16", "figure-17",
+        "figure-18", "figure-19",
     ),
-    tuning: texts!("svalinn": "tune-seda-synthetic", "tune-seda-rocks", "tune-seda-columns"),
-    files: texts!("svalinn": "machine-a", "machine-b", "rocks", "columns", "tuned"),
+    tuning: texts!("svalinn":
+        "tune-seda-synthetic", "tune-seda-rocks", "tune-seda-columns", "tune-seda-locks",
+        "tune-seda-rocks-b", "tune-seda-go", "tune-seda-memcached",
+    ),
+    files: texts!("svalinn":
+        "machine-a", "machine-b", "rocks", "rocks-b", "columns", "locks", "go", "memcached",
+        "bandit", "tuned",
+    ),
 };
 
 /// The systems' names.

@@ -7,6 +7,7 @@ use anyhow::{Result, anyhow};
 #[cfg(feature = "columns")]
 use seawall_columns::server::ColumnsConfig;
 use seawall_control::config::duration;
+use seawall_control::predict::memory::MemoryPolicy;
 use seawall_kv::server::{KvConfig, LargeValues};
 #[cfg(feature = "rocks")]
 use seawall_rocks::server::RocksConfig;
@@ -15,7 +16,8 @@ use seawall_rpc::ServerConfig;
 use seawall_search::{engine::EngineConfig, server::SearchConfig};
 use serde::{Deserialize, Serialize};
 
-use super::synthetic;
+use super::machine::{self, Needs};
+use super::{Service, synthetic};
 use crate::options::readable;
 
 /// Everything that can be set, for all services: one file serves them all.
@@ -37,6 +39,8 @@ pub(crate) struct Config {
     /// `seawall serve search`.
     #[cfg(feature = "search")]
     pub(super) search: Search,
+    /// The semaphore for memory bandwidth, and what counts that.
+    pub(super) memory: machine::Config,
     /// The metrics endpoint.
     pub(super) metrics: Metrics,
 }
@@ -150,6 +154,19 @@ impl Config {
         SearchConfig { folder, engine, server: self.server.clone() }
     }
 
+    /// What `service` has to do with memory.
+    pub(super) fn needs(&self, service: &Service) -> Needs {
+        let heavy = |policy| Needs { policy, declares: true };
+        match service {
+            Service::Kv { .. } => heavy(self.kv.large.semaphore),
+            #[cfg(feature = "rocks")]
+            Service::Rocks { .. } => heavy(self.rocks.store.semaphore),
+            #[cfg(feature = "columns")]
+            Service::Columns { .. } => heavy(self.columns.store.semaphore),
+            _ => Needs { policy: MemoryPolicy::None, declares: false },
+        }
+    }
+
     /// Checks all ranges, also those of services that will not run: a file that is wrong anywhere
     /// is better refused today.
     ///
@@ -170,6 +187,7 @@ impl Config {
         self.columns.store.validate().map_err(|error| anyhow!("columns.store.{error}"))?;
         #[cfg(feature = "search")]
         self.search.engine.validate().map_err(|error| anyhow!("search.engine.{error}"))?;
+        self.memory.validate().map_err(|error| anyhow!("memory.{error}"))?;
         self.kv.store.validate().map_err(|error| anyhow!("in kv.store: {error}"))?;
         self.kv().validate().map_err(|error| anyhow!("kv.{error}"))
     }

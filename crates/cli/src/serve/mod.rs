@@ -1,8 +1,10 @@
 //! `seawall serve`: a server in this process, until it is told to stop.
 
 mod config;
+mod machine;
 mod metrics;
 mod print;
+mod requests;
 mod running;
 mod stages;
 mod stop;
@@ -26,6 +28,7 @@ use toml::Value;
 use crate::descriptors;
 use crate::options::{Settings, Sources, text};
 use crate::{output, pin};
+use machine::Machine;
 use running::Running;
 use stop::Stop;
 
@@ -45,13 +48,14 @@ Examples:
   seawall serve kv --config seawall.toml            ... to edit and to use
 
 Once it is ready, the server prints its addresses as one line of JSON. Ctrl-C or SIGTERM stops it: \
-what it has accepted is answered first. Locks and other stages at which requests had to wait are \
-listed then, the most contended first.";
+what it has accepted is answered first. What became of the requests of each class is listed then, \
+and locks and other stages at which they had to wait, the most contended first.";
 
 const SYNTHETIC_EXAMPLES: &str = "\
 Examples:
   seawall serve synthetic --service bimodal:10us --slo 500us
   seawall serve synthetic --algorithm none --listen 127.0.0.1:7118
+  seawall serve synthetic --spill 127.0.0.1:7118    hand what is refused to that server
   seawall serve synthetic --paths two:0.2           a fifth needs one lock, the rest another
   seawall serve synthetic --service const:0us --wait const:2ms --paths hot:0.5 --locks plain
   seawall serve synthetic --set server.admission.breakwater.beta=0.04
@@ -123,6 +127,11 @@ pub(crate) struct Options {
     #[arg(long, global = true, value_name = "DURATION")]
     target_delay: Option<duration::Text>,
 
+    /// Hand what is refused to this replica of the service, if that has room; may be given again
+    /// [default: nobody]
+    #[arg(long, global = true, value_name = "ADDRESS")]
+    spill: Vec<SocketAddr>,
+
     /// Serve Prometheus metrics here, such as 127.0.0.1:9117 [default: nowhere]
     #[arg(long, global = true, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
@@ -136,7 +145,7 @@ pub(crate) struct Options {
     #[arg(long, global = true)]
     print_config: bool,
 
-    /// Print the contended stages as one line of JSON at the end
+    /// Print the requests of each class and the contended stages as one line of JSON at the end
     #[arg(long, global = true)]
     json: bool,
 
@@ -250,6 +259,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if allowed < u64::from(sessions) {
         tracing::info!(allowed, sessions, "fewer open files allowed than server.limits.sessions");
     }
+    let mut machine = Machine::start(&config, config.needs(&options.service))?;
     let running = Running::start(&options.service, &config).map_err(advised)?;
     config.metrics.listen.map_or(Ok(()), metrics::serve)?;
     let stop = Stop::listen(options.until_stdin_ends)?;
@@ -257,20 +267,32 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     // A parent that waits for the end of our input reads the line of JSON, not this.
     if !options.until_stdin_ends {
         eprintln!("{}", describe(&options.service, &config, &ready));
+        machine.remarks().iter().for_each(|remark| eprintln!("{remark}"));
     }
     output::print(&(serde_json::to_string(&ready)? + "\n"))?;
-    stop.wait(metrics::PERIOD, || {
-        if config.metrics.listen.is_some() {
-            running.stats().publish();
-            stages::publish();
-        }
+    machine.while_told(&running, |gauges| {
+        stop.wait(metrics::PERIOD, || {
+            if config.metrics.listen.is_some() {
+                running.stats().publish();
+                stages::publish();
+                gauges.publish();
+            }
+        });
     });
     let contended = contention::report(); // stages are known while they live
+    let stats = running.stats();
     running.shutdown(GRACE);
     if options.json {
-        return output::print(&stages::json(&contended)?);
+        return output::print(&stages::json(&contended, requests::classes(&stats))?);
     }
-    if !contended.stages.is_empty() && !options.until_stdin_ends {
+    if options.until_stdin_ends {
+        return Ok(());
+    }
+    let requests = requests::table(&stats);
+    if !requests.is_empty() {
+        eprintln!("requests:\n{requests}");
+    }
+    if !contended.stages.is_empty() {
         eprintln!("contended stages:\n{contended}");
     }
     Ok(())
@@ -324,6 +346,8 @@ fn read(options: &Options) -> Result<Config> {
             (vec![("search.folder", folder(&options.service))], settings)
         }
     };
+    let replicas: Vec<Value> = options.spill.iter().filter_map(|at| text(Some(at))).collect();
+    let replicas = (!replicas.is_empty()).then_some(Value::Array(replicas));
     let one_worker = options.pin.map(|_| Value::Integer(1));
     let common = [
         ("server.listen", text(options.listen.as_ref())),
@@ -331,6 +355,7 @@ fn read(options: &Options) -> Result<Config> {
         ("server.slo", text(options.slo.as_ref())),
         ("server.attempts", options.attempts.map(|attempts| Value::Integer(attempts.into()))),
         ("server.target_delay", text(options.target_delay.as_ref())),
+        ("server.spill.replicas", replicas),
         ("server.threads.workers", one_worker),
         ("metrics.listen", text(options.metrics.as_ref())),
     ];

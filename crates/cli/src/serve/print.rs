@@ -8,7 +8,7 @@ use super::config::Config;
 /// What can be set and is not by default: tables, and their options with an example each, which is
 /// what they default to under an SLO of 2 ms if that is known. TOML cannot say that something is
 /// unset, so these are printed as comments.
-const EXAMPLES: [(&str, &[(&str, &str)]); 13] = [
+const EXAMPLES: [(&str, &[(&str, &str)]); 16] = [
     ("server", &[("target_delay", "2ms"), ("network_p99", "150us"), ("service_p99", "460us")]),
     ("server.admission.client.retry", &[("patience", "100us")]),
     ("synthetic", &[("wait", "const:2ms")]),
@@ -19,7 +19,9 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 13] = [
     ("server.admission.svalinn", &[("warm_up", "100us"), ("monitor", "1ms")]),
     ("server.admission.dagor", &[("overload_delay", "700us")]),
     ("server.admission.client", &[("expiry", "400us")]),
+    ("server.spill", &[("token", "at least sixteen bytes")]),
     ("kv", &[("memcached", "127.0.0.1:11211")]),
+    ("memory", &[("capacity", "4"), ("capacity_max", "16")]),
     ("metrics", &[("listen", "127.0.0.1:9117")]),
     (
         "server.tls",
@@ -27,6 +29,15 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 13] = [
             ("certificate", "server.pem"),
             ("key", "server.key"),
             ("client_authorities", "clients.pem"),
+        ],
+    ),
+    (
+        "server.spill.tls",
+        &[
+            ("authorities", "replicas.pem"),
+            ("server_name", "replica.internal"),
+            ("certificate", "server.pem"),
+            ("key", "server.key"),
         ],
     ),
 ];
@@ -51,7 +62,11 @@ pub(super) fn file(config: &Config) -> Result<String> {
 fn unset(set: &Table, table: &str) -> String {
     let examples = EXAMPLES.iter().filter(|(name, _)| *name == table).flat_map(|(_, lines)| *lines);
     let unset = examples.filter(|(key, _)| find(set, &format!("{table}.{key}")).is_none());
-    unset.map(|(key, value)| format!("# {key} = \"{value}\"\n")).collect()
+    let quoted = |value: &str| match value.parse::<u64>() {
+        Ok(number) => number.to_string(),
+        Err(_) => format!("\"{value}\""),
+    };
+    unset.map(|(key, value)| format!("# {key} = {}\n", quoted(value))).collect()
 }
 
 /// What a key with dots is set to.
@@ -89,13 +104,14 @@ mod tests {
         let file = file(&Config::default()).unwrap();
         let (options, tls) = file.split_once("\n# [server.tls]\n").unwrap();
         let comments: Vec<&str> = options.lines().filter(|line| line.starts_with("# ")).collect();
-        assert_eq!(comments.len(), 18, "{file}");
+        assert_eq!(comments.len(), 21, "{file}");
         for comment in comments {
             read(&options.replace(comment, &comment[2..]));
         }
         let all = file.replace("\n# ", "\n");
         assert_eq!(read(&all).server.tls.unwrap().key.to_str(), Some("server.key"));
-        assert_eq!(tls.lines().count(), 3);
+        let (tls, spill) = tls.split_once("\n# [server.spill.tls]\n").unwrap();
+        assert_eq!((tls.lines().count(), spill.lines().count()), (3, 4));
     }
 
     #[test]

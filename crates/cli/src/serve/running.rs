@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 #[cfg(feature = "columns")]
 use seawall_columns::server::ColumnsServer;
+use seawall_control::controller::Signal;
 use seawall_kv::server::KvServer;
 #[cfg(feature = "rocks")]
 use seawall_rocks::server::RocksServer;
@@ -84,6 +85,20 @@ impl Running {
             Self::Columns(server) => server.stats(),
             #[cfg(feature = "search")]
             Self::Search(server) => server.stats(),
+        }
+    }
+
+    /// Tells its controller what was measured.
+    pub(super) fn signal(&self, signal: Signal) {
+        match self {
+            Self::Synthetic(server) => server.signal(signal),
+            Self::Kv(server) => server.signal(signal),
+            #[cfg(feature = "rocks")]
+            Self::Rocks(server) => server.signal(signal),
+            #[cfg(feature = "columns")]
+            Self::Columns(server) => server.signal(signal),
+            #[cfg(feature = "search")]
+            Self::Search(server) => server.signal(signal),
         }
     }
 

@@ -7,10 +7,20 @@ use seawall_measure::names;
 use seawall_sync::contention::{self, Report, Snapshot};
 use serde::{Deserialize, Serialize};
 
+use super::requests::Class;
+
 /// Stages as a machine reads them, those with the longest total wait first.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Stages {
     pub(crate) stages: Vec<Stage>,
+}
+
+/// What a server says when it stops.
+#[derive(Debug, Serialize)]
+struct Words {
+    requests: Vec<Class>,
+    #[serde(flatten)]
+    stages: Stages,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -30,14 +40,14 @@ pub(crate) struct Stage {
     prediction_error: Option<f64>,
 }
 
-/// A line of JSON with a line break.
+/// A line of JSON with a line break: the requests of each class, and the stages.
 ///
 /// # Errors
 ///
 /// Never for a report; serde wants it.
-pub(super) fn json(report: &Report) -> serde_json::Result<String> {
-    let stages = report.stages.iter().map(stage).collect();
-    Ok(serde_json::to_string(&Stages { stages })? + "\n")
+pub(super) fn json(report: &Report, requests: Vec<Class>) -> serde_json::Result<String> {
+    let stages = Stages { stages: report.stages.iter().map(stage).collect() };
+    Ok(serde_json::to_string(&Words { requests, stages })? + "\n")
 }
 
 fn stage(measured: &Snapshot) -> Stage {

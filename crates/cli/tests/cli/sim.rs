@@ -95,6 +95,10 @@ fn a_table_and_pictures() {
     for part in ["A small plan", "variant", "goodput", "0s:0.9x,15ms:2x", "C1: throughput grows"] {
         assert!(said.stdout.contains(part), "{part}: {}", said.stdout);
     }
+    for class in ["free", "held"] {
+        let rows = said.stdout.lines().filter(|line| line.starts_with(class));
+        assert!(rows.count() > 1, "a row for each case: {}", said.stdout);
+    }
     let svg = std::fs::read_to_string(pictures.join("01-goodput.svg")).unwrap();
     assert!(svg.starts_with("<svg") && svg.contains("seda"), "{svg}");
 }

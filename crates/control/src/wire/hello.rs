@@ -16,11 +16,15 @@ pub struct Hello {
     pub name: String,
     /// Proof of identity, if the listener asks for tokens.
     pub token: Option<Vec<u8>>,
+    /// Another server refused the calls of this session and hands them on (spill-over, Svalinn
+    /// §3.3): whoever refuses them now hands them to nobody.
+    pub spills: bool,
 }
 
 impl Hello {
     const NAME: u16 = 1;
     const TOKEN: u16 = 2;
+    const SPILLS: u16 = 3;
 
     /// Longest name and token, in bytes.
     pub const MAX_LEN: usize = MAX_TEXT;
@@ -31,6 +35,9 @@ impl Hello {
         push_entry(&mut block, Self::NAME, cut(&self.name).as_bytes());
         if let Some(token) = &self.token {
             push_entry(&mut block, Self::TOKEN, &token[..token.len().min(Self::MAX_LEN)]);
+        }
+        if self.spills {
+            push_entry(&mut block, Self::SPILLS, &[]);
         }
         block
     }
@@ -51,6 +58,7 @@ impl Hello {
                     return Err(DecodeError::BadBlock);
                 }
                 (Self::TOKEN, token) => hello.token = Some(token.to_vec()),
+                (Self::SPILLS, _) => hello.spills = true,
                 _ => {}
             }
         }

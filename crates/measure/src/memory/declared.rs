@@ -27,6 +27,12 @@ impl Declared {
         Self(AtomicU64::new(0))
     }
 
+    /// The one of this process, for all of its services that say what they move.
+    pub fn shared() -> &'static Self {
+        static SHARED: Declared = Declared::new();
+        &SHARED
+    }
+
     /// That many bytes more go from or to memory. Say so where they do, rather than all at the end:
     /// an interval is 500 µs.
     pub fn add(&self, bytes: u64) {

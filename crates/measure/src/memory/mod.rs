@@ -8,7 +8,8 @@
 //! | [`Declared`] | what the application says that it moves | the application |
 //!
 //! The first two see the whole machine, hence also what other processes do. Virtual machines
-//! seldom have them. [`detect`] takes the first that works and says what is wrong with the others:
+//! seldom have them. [`detect`] takes the first that works and says what is wrong with the others;
+//! [`Source`] is a choice among all three for configurations.
 //!
 //! ```
 //! use seawall_measure::memory;
@@ -25,6 +26,7 @@ mod counters;
 mod declared;
 mod pmu;
 mod resctrl;
+mod source;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -37,6 +39,7 @@ pub use counters::{Count, Counter, Counters, OpenCounter};
 pub use declared::Declared;
 pub use pmu::Event;
 pub use resctrl::Resctrl;
+pub use source::Source;
 
 /// Where the kernel's file systems are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,9 +60,9 @@ impl Default for Roots {
 pub struct Detected {
     /// The best meter that works; `None` where only the application can tell, by [`Declared`].
     pub meter: Option<Box<dyn Meter + Send>>,
-    /// What was looked for, best first: what it is called, and that it works or why it does not.
-    /// What stands behind the one that works was not tried.
-    pub findings: Vec<(&'static str, Result<String, Unavailable>)>,
+    /// What was looked for, best first, and that it works, with its name, or why it does not. What
+    /// stands behind the one that works was not tried.
+    pub findings: Vec<(Source, Result<String, Unavailable>)>,
 }
 
 /// Looks for the best meter that works on this machine.
@@ -70,40 +73,34 @@ pub fn detect() -> Detected {
 /// The same in other folders, and with another way to open counters.
 pub fn detect_in(roots: &Roots, open: &mut OpenCounter<'_>) -> Detected {
     let mut detected = Detected { meter: None, findings: Vec::new() };
-    detected.consider("memory controllers", || Controllers::open(&roots.sysfs, open));
-    detected.consider("resctrl", || Resctrl::open(&roots.resctrl));
+    detected.consider(Source::Uncore, || Controllers::open(&roots.sysfs, open));
+    detected.consider(Source::Resctrl, || Resctrl::open(&roots.resctrl));
     detected
 }
 
 impl Detected {
-    fn consider<M: Meter + Send + 'static>(
-        &mut self,
-        what: &'static str,
-        open: impl FnOnce() -> Result<M, Unavailable>,
-    ) {
-        if self.meter.is_some() {
-            return;
-        }
-        let meter = open().and_then(|mut meter| match meter.total() {
-            Some(_) => Ok(meter),
-            None => Err(Unavailable::new(format!("{} cannot be read", meter.name()))),
-        });
-        self.findings
-            .push((what, meter.as_ref().map(|meter| meter.name().into()).map_err(Clone::clone)));
-        self.meter = meter.ok().map(|meter| Box::new(meter) as Box<dyn Meter + Send>);
+    /// The source of [`meter`](Self::meter).
+    pub fn source(&self) -> Option<Source> {
+        self.findings.iter().find(|(_, outcome)| outcome.is_ok()).map(|(source, _)| *source)
     }
 }
 
 /// A line for each finding.
 impl fmt::Display for Detected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (what, outcome) in &self.findings {
+        for (source, outcome) in &self.findings {
+            let words = source.words();
             match outcome {
-                Ok(name) => writeln!(f, "{what}: {name}, which is used")?,
-                Err(reason) => writeln!(f, "{what}: not to be had: {reason}")?,
+                Ok(name) if name == words => writeln!(f, "{words}: used")?,
+                Ok(name) => writeln!(f, "{words}: {name}, used")?,
+                Err(reason) => writeln!(f, "{words}: not to be had: {reason}")?,
             }
         }
-        if self.meter.is_none() {
+        if self
+            .findings
+            .iter()
+            .all(|(source, outcome)| outcome.is_err() && *source != Source::Declared)
+        {
             writeln!(f, "declared bytes: to be had, if the application counts what it moves")?;
         }
         Ok(())

@@ -13,7 +13,7 @@ use std::time::Duration;
 use seawall_control::Instant;
 use seawall_control::steer::Meter;
 use seawall_measure::memory::{
-    Count, Counter, Counters, Declared, Detected, Event, Resctrl, detect, detect_in,
+    Count, Counter, Counters, Declared, Detected, Event, Resctrl, Source, detect, detect_in,
 };
 use seawall_measure::power::{Energy, Power};
 use tree::Tree;
@@ -169,7 +169,7 @@ fn the_second_best_is_taken_and_the_reason_told() {
         detected.to_string(),
         "memory controllers: not to be had: uncore_imc_0 on CPU 0: permission denied; it takes \
          CAP_PERFMON, or 0 in /proc/sys/kernel/perf_event_paranoid\n\
-         resctrl: resctrl, which is used\n"
+         resctrl: used\n"
     );
     assert_eq!(detected.meter.unwrap().total(), Some(83_200_000_000));
 }
@@ -177,10 +177,8 @@ fn the_second_best_is_taken_and_the_reason_told() {
 #[test]
 fn what_is_best_is_not_compared() {
     let detected = Hardware::default().detect(&Tree::new("ice-lake"));
-    assert_eq!(
-        detected.to_string(),
-        "memory controllers: uncore_imc, 48 counters, which is used\n"
-    );
+    assert_eq!(detected.to_string(), "memory controllers: uncore_imc, 48 counters, used\n");
+    assert_eq!(detected.source(), Some(Source::Uncore));
 }
 
 #[test]
@@ -197,6 +195,37 @@ fn a_virtual_machine_has_nothing_and_says_so() {
          kernel lack it)\n\
          declared bytes: to be had, if the application counts what it moves\n"
     );
+}
+
+#[test]
+fn where_no_hardware_counts_the_application_does() {
+    static MOVED: Declared = Declared::new();
+    let tree = Tree::new("virtual");
+    let detected = Source::Auto.open_with(&tree.roots(), Some(&MOVED), &mut deny).unwrap();
+    assert_eq!(detected.source(), Some(Source::Declared));
+    let said = detected.to_string();
+    assert!(said.ends_with("declared bytes: used\n"), "{said}");
+    MOVED.add(5);
+    assert_eq!(detected.meter.unwrap().total(), Some(5));
+    let detected = Source::Auto.open_with(&tree.roots(), None, &mut deny).unwrap();
+    assert!(detected.meter.is_none() && detected.source().is_none());
+    let said = detected.to_string();
+    assert!(said.ends_with("declared bytes: not to be had: the application declares none\n"));
+}
+
+#[test]
+fn a_source_that_is_named_is_the_only_one() {
+    static MOVED: Declared = Declared::new();
+    let tree = Tree::new("ice-lake");
+    let open = |source: Source| source.open_with(&tree.roots(), Some(&MOVED), &mut deny);
+    for source in [Source::Resctrl, Source::Declared] {
+        let detected = open(source).unwrap();
+        assert_eq!((detected.source(), detected.findings.len()), (Some(source), 1));
+    }
+    let refused = open(Source::Uncore).unwrap_err().to_string();
+    assert!(refused.contains("CAP_PERFMON"), "{refused}");
+    let refused = Source::Declared.open_with(&tree.roots(), None, &mut deny).unwrap_err();
+    assert_eq!(refused.to_string(), "the application declares none");
 }
 
 #[test]

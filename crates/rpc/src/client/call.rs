@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use seawall_control::Instant;
 use seawall_control::controller::DropReason;
-use seawall_control::request::{Priority, Rejected};
+use seawall_control::request::{Priority, Rejected, Tenant};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
@@ -32,6 +32,15 @@ pub struct Request {
     pub budget: Option<Duration>,
     /// 0 for the first try. A client of several replicas counts on from here.
     pub attempt: u8,
+    /// Whom the work is charged to, if the server believes it and does not know better.
+    pub tenant: Tenant,
+    /// When the job began that the request is a part of, at its first service, in nanoseconds of
+    /// the realtime clock; 0 if it begins with this request.
+    pub start_time_ns: u64,
+    /// Services downstream that should be given more CPU.
+    pub upscale_hops: u16,
+    /// The path through the service graph that the job takes; 0 if unknown.
+    pub path: u16,
     /// It may run twice without harm: it is sent to another replica even when nobody knows whether
     /// the first one has run it. What was refused has not run, and needs no such leave.
     pub idempotent: bool,
@@ -48,6 +57,10 @@ impl Request {
             deadline: None,
             budget: None,
             attempt: 0,
+            tenant: Tenant::default(),
+            start_time_ns: 0,
+            upscale_hops: 0,
+            path: 0,
             idempotent: false,
         }
     }

@@ -34,6 +34,9 @@ pub struct ClientConfig {
     pub rtt: Duration,
     /// How long connecting may take, handshakes included. Default 5 s.
     pub connect_timeout: Duration,
+    /// Its calls were refused by another server, for which it hands them on: a server that refuses
+    /// them as well does not hand them to a third. Default false.
+    pub spills: bool,
 }
 
 impl Default for ClientConfig {
@@ -47,6 +50,7 @@ impl Default for ClientConfig {
             admission,
             rtt: Duration::from_micros(100),
             connect_timeout: Duration::from_secs(5),
+            spills: false,
         }
     }
 }

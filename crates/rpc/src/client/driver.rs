@@ -62,7 +62,7 @@ async fn hello(
     config: &ClientConfig,
 ) -> Result<(Stream, wire::Settings), ConnectError> {
     let token = config.token.as_ref().map(|token| token.as_bytes().to_vec());
-    let hello = wire::Hello { name: config.name.clone(), token };
+    let hello = wire::Hello { name: config.name.clone(), token, spills: config.spills };
     let body = Bytes::from(hello.encode());
     let mut frame = wire::Request::new(RequestOp::Hello);
     frame.body_len = body.len() as u32;

@@ -34,6 +34,24 @@ pub struct Client {
     inner: Arc<Inner>,
 }
 
+/// A request that one replica has taken.
+#[derive(Debug)]
+pub(crate) struct Offered {
+    call: CallFuture,
+    /// For how long it may wait for leave to be sent, if it was not sent at once.
+    patience: Option<Duration>,
+}
+
+impl Offered {
+    /// Waits for the result, but no longer than until `deadline`.
+    pub(crate) async fn result(self, deadline: Instant) -> CallResult {
+        match self.patience {
+            None => self.call.until(deadline).await,
+            Some(patience) => self.call.unless_held(patience, deadline).await,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Inner {
     replicas: Arc<Replicas>,
@@ -140,6 +158,21 @@ impl Client {
         }
     }
 
+    /// Offers a request to the connected replicas, the less loaded first, until one lets it leave
+    /// at once or soon; none if nobody does. It is sent at most once, and neither waits for a
+    /// connection nor counts as a call that earns retries.
+    pub(crate) fn offer(&self, request: &Request) -> Option<Offered> {
+        let Inner { replicas, patience, .. } = &*self.inner;
+        let mut tried = Vec::new();
+        while let Some(Picked { index, session, .. }) = replicas.pick(&tried) {
+            tried.push(index);
+            if let Some((left, call)) = session.offer(request.clone(), *patience) {
+                return Some(Offered { call, patience: (!left).then_some(*patience) });
+            }
+        }
+        None
+    }
+
     /// Connects to all replicas that are not connected; gives a session once there is one.
     ///
     /// # Errors
@@ -148,6 +181,11 @@ impl Client {
     /// again.
     pub async fn connect(&self) -> Result<Session, ConnectError> {
         self.inner.replicas.connect().await.map(|picked| picked.session)
+    }
+
+    /// Replicas that are connected now.
+    pub(crate) fn connected(&self) -> usize {
+        self.inner.replicas.connected_but(&[])
     }
 
     /// The sessions that stand now, one for each replica that is connected. Begins to connect the

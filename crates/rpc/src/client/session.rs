@@ -439,9 +439,15 @@ impl Call {
             droppable: request.droppable,
             deadline: request.deadline.map(|_| self.deadline.since(now)),
             budget: request.budget,
+            tenant: request.tenant,
+            upscale_hops: request.upscale_hops,
+            path: request.path,
             sent_at_ns,
-            start_time_ns: sent_at_ns,
-            ..Claims::default()
+            start_time_ns: if request.start_time_ns > 0 {
+                request.start_time_ns
+            } else {
+                sent_at_ns
+            },
         };
         (frame.demand, frame.window_ack) = (report.demand, report.window_ack);
         frame.body_len = payload.len() as u32;

@@ -189,7 +189,7 @@ impl Admission {
         router: &Router,
         Circumstances { waited, network_p99, excess }: Circumstances,
     ) -> Entry {
-        let class = router.class(frame.claims.method);
+        let class = router.class_of(frame.claims.method);
         let mut state = self.state.lock();
         let now = state.advance(now);
         let age = self.queue.age(now);
@@ -279,12 +279,15 @@ impl Admission {
         state.push();
     }
 
-    /// Terminal replies are about to leave in one write: reports them, and says what it shall tell.
+    /// Terminal replies are about to leave in one write: reports them, but for those of replicas,
+    /// and says what it shall tell.
     pub(super) fn complete(&self, id: SessionId, replies: &[Reply]) -> News {
         let mut state = self.state.lock();
         let now = state.advance(clock::now());
         let queue_delay = state.signal(now, self.queue.age(now));
-        for reply in replies {
+        let own = replies.iter().filter(|reply| reply.relayed.is_none());
+        for reply in own {
+            state.in_flight -= 1;
             let mut completion = Completion::new(id, reply.outcome(), reply.context.arrived());
             completion.class = reply.context.class();
             completion.droppable = reply.context.claims().droppable;
@@ -295,7 +298,6 @@ impl Admission {
                 state.predictor.on_served(reply.worked, reply.service);
             }
         }
-        state.in_flight -= replies.len() as u32;
         let feedback = state.controller.feedback(now, id);
         state.push();
         News { feedback, queue_delay }

@@ -6,10 +6,11 @@ use std::time::Duration;
 use std::vec::Drain;
 
 use async_task::Task;
+use bytes::Bytes;
 use seawall_control::Instant;
 use seawall_control::controller::RefusalReason;
 use seawall_control::predict::network::Lateness;
-use seawall_control::request::Identity;
+use seawall_control::request::{Class, Identity};
 use seawall_control::time::nanos;
 use seawall_control::wire;
 
@@ -20,6 +21,7 @@ use super::context::Context;
 use super::job::{End, Reply};
 use super::run_queue::Job;
 use super::session::Session;
+use super::spill::Relays;
 use super::stats::add;
 
 /// A session, its calls and their replies. Dropping it cancels what is left, and gives everything
@@ -32,8 +34,10 @@ pub(super) struct Books {
     identified: bool,
     /// Calls on the run queue or in a handler. Dropping one cancels it.
     calls: HashMap<u64, Task<(), Context>>,
-    /// Calls that are not settled.
-    in_flight: u32,
+    /// Calls that are not settled, those at replicas apart; by the rows of their classes.
+    in_flight: [u32; Class::COUNT],
+    /// What happens to refused calls at replicas, if the client's may be handed on.
+    relays: Option<Relays>,
     /// Replies that are ready.
     replies: Vec<Reply>,
     /// How late the client's requests come.
@@ -53,7 +57,8 @@ impl Books {
             session,
             identified: false,
             calls: HashMap::new(),
-            in_flight: 0,
+            in_flight: [0; Class::COUNT],
+            relays: None,
             replies: Vec::new(),
             lateness: Lateness::default(),
         })
@@ -63,6 +68,19 @@ impl Books {
     pub(super) fn identify(&mut self, identity: Identity) {
         self.shared.admission.identify(self.session.id, identity);
         self.identified = true;
+    }
+
+    /// From now on refused calls whose payload is [kept](Self::keep) are handed to replicas, where
+    /// that is configured.
+    pub(super) fn spill(&mut self) {
+        self.relays = self.shared.spill.clone().map(Relays::new);
+    }
+
+    /// Keeps the payload of a call that entry has just `refused` or let in, if it may be handed on.
+    pub(super) fn keep(&mut self, id: u64, refused: bool, payload: impl FnOnce() -> Bytes) {
+        if let Some(relays) = &mut self.relays {
+            relays.keep(id, refused, payload);
+        }
     }
 
     /// Judges a call that was read `now`, after its bytes had waited for `waited`. The reply of one
@@ -78,11 +96,12 @@ impl Books {
         let circumstances = Circumstances {
             waited,
             network_p99: config.network_p99.unwrap_or_else(measured),
-            excess: self.in_flight >= config.limits.outstanding,
+            excess: self.in_flight() >= config.limits.outstanding,
         };
         let entry = admission.arrive(now, self.session.id, frame, router, circumstances);
-        add(&counters.requests, 1);
-        self.in_flight += 1;
+        let (Entry::Admitted(context) | Entry::Refused(context, _)) = &entry;
+        add(&counters.classes.of(context.class()).requests, 1);
+        self.in_flight[context.class().row()] += 1;
         match entry {
             Entry::Admitted(context) => Ok(context),
             Entry::Refused(context, refusal) => {
@@ -119,10 +138,13 @@ impl Books {
     /// Cancels a call, if there is one. It gets its reply all the same.
     pub(super) fn cancel(&mut self, id: u64) {
         self.calls.remove(&id);
+        if let Some(relays) = &self.relays {
+            relays.cancel(id);
+        }
     }
 
     /// Hands out all replies that are ready, refusals first, or none if there is only something to
-    /// tell.
+    /// tell. What a replica takes instead of being refused stays in the books.
     pub(super) fn settle(&mut self) -> Option<(News, Drain<'_, Reply>)> {
         let Shared { admission, counters, .. } = &*self.shared;
         let push = self.session.collect(&mut self.replies);
@@ -131,12 +153,19 @@ impl Books {
             return Some((news, self.replies.drain(..)));
         }
         let news = admission.complete(self.session.id, &self.replies);
-        self.in_flight -= self.replies.len() as u32;
+        for reply in self.replies.iter().filter(|reply| reply.relayed.is_none()) {
+            self.in_flight[reply.context.class().row()] -= 1;
+            self.calls.remove(&reply.context.claims().id);
+        }
+        if let Some(relays) = &mut self.relays {
+            relays.hand_on(&self.session, &mut self.replies, |class| {
+                add(&counters.classes.of(class).spilled, 1);
+            });
+        }
         let mut refused = 0;
         for reply in &self.replies {
-            counters.ended(reply);
+            counters.classes.of(reply.context.class()).ended(reply);
             refused += usize::from(reply.is_refusal());
-            self.calls.remove(&reply.context.claims().id);
         }
         if (1..self.replies.len()).contains(&refused) {
             // They are small, and somebody waits for them to go elsewhere.
@@ -145,21 +174,35 @@ impl Books {
         Some((news, self.replies.drain(..)))
     }
 
-    /// True if a call of this number is on the run queue or in a handler.
+    /// True if a call of this number is on the run queue, in a handler, or at a replica.
     pub(super) fn is_running(&self, id: u64) -> bool {
-        self.calls.contains_key(&id)
+        let relayed = self.relays.as_ref().is_some_and(|relays| relays.contains(id));
+        relayed || self.calls.contains_key(&id)
     }
 
     /// Calls that are not settled.
     pub(super) fn in_flight(&self) -> u32 {
-        self.in_flight
+        self.in_flight_here() + self.relays.as_ref().map_or(0, Relays::len)
+    }
+
+    fn in_flight_here(&self) -> u32 {
+        self.in_flight.iter().sum()
     }
 }
 
 impl Drop for Books {
     fn drop(&mut self) {
+        if let Some(relays) = &mut self.relays {
+            relays.stop();
+        }
         drop(self.settle());
-        self.shared.admission.close(self.session.id, self.identified, self.in_flight);
-        add(&self.shared.counters.cancellations, u64::from(self.in_flight));
+        self.shared.admission.close(self.session.id, self.identified, self.in_flight_here());
+        let classes = &self.shared.counters.classes;
+        for (row, count) in (0..).zip(self.in_flight) {
+            add(&classes.of(Class(row)).cancellations, u64::from(count));
+        }
+        for class in self.relays.iter().flat_map(Relays::classes) {
+            add(&classes.of(class).cancellations, 1);
+        }
     }
 }

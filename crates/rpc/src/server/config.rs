@@ -9,6 +9,7 @@ use seawall_control::config::{ConfigError, duration};
 use seawall_control::request::Budget;
 use serde::{Deserialize, Serialize};
 
+use super::spill::SpillConfig;
 use crate::trust::{Known, Trust};
 
 /// A server: where it listens, whom it believes, how it admits, and what it bounds.
@@ -51,6 +52,8 @@ pub struct ServerConfig {
     pub limits: Limits,
     /// What of the senders' claims is believed.
     pub trust: Trust,
+    /// Replicas that are handed what this server refuses. Default none.
+    pub spill: SpillConfig,
     /// TLS, if the listener speaks it.
     pub tls: Option<TlsConfig>,
     /// Ask the kernel when bytes arrived, so that a wait before reading counts as queueing delay.
@@ -75,6 +78,7 @@ impl Default for ServerConfig {
             threads: Threads::default(),
             limits: Limits::default(),
             trust: Trust::default(),
+            spill: SpillConfig::default(),
             tls: None,
             receive_timestamps: true,
             seed: 0,
@@ -201,6 +205,7 @@ impl ServerConfig {
         ConfigError::check_range("limits.violations", self.limits.violations, 1..=u32::MAX)?;
         ConfigError::check_range("limits.unread_bytes", self.limits.unread_bytes, 4096..=1 << 32)?;
         self.trust.validate()?;
+        self.spill.validate(self.listen)?;
         let authorities = self.tls.as_ref().and_then(|tls| tls.client_authorities.as_ref());
         let unprovable = |known: &&Known| known.token.is_none() && authorities.is_none();
         if let Some(known) = self.trust.identities.iter().find(unprovable) {

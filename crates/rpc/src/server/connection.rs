@@ -290,6 +290,9 @@ impl Connection {
         let peer = peer.ok_or(CloseReason::Unidentified)?;
         tracing::debug!(client = hello.name, peer = peer.name, "session opened");
         self.books.identify(peer.identity);
+        if !hello.spills {
+            self.books.spill(); // at most once
+        }
         self.peer = Some(peer);
         let body = Bytes::from(self.shared.settings().encode());
         send(&mut self.out, wire::Response::new(ResponseOp::Settings), body);
@@ -310,12 +313,14 @@ impl Connection {
         let peer = self.peer.as_ref().expect("calls come after the hello");
         let struck_out = peer.strike_out(&mut frame.claims);
         add(&counters.privilege_violations, u64::from(struck_out));
+        let id = frame.claims.id;
         match self.books.arrive(now, &frame, waited) {
             Ok(context) => {
                 let payload = bytes.slice(layout.payload);
+                self.books.keep(id, false, || payload.clone());
                 let call = Call::new(context, self.books.session.clone());
                 let job = router.job(call, payload, admission, queue);
-                self.books.run(now, frame.claims.id, job);
+                self.books.run(now, id, job);
             }
             Err(RefusalReason::WindowExceeded) => {
                 self.violations += 1;
@@ -323,7 +328,7 @@ impl Connection {
                     return Err(CloseReason::Violations);
                 }
             }
-            Err(_) => {}
+            Err(_) => self.books.keep(id, true, || bytes.slice(layout.payload)),
         }
         Ok(())
     }

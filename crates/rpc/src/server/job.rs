@@ -42,6 +42,19 @@ pub(super) struct Reply {
     pub(super) service: Duration,
     /// What of it a worker was kept for.
     pub(super) worked: Duration,
+    /// It was refused here and handed to a replica, of which the controller knows already.
+    pub(super) relayed: Option<Relayed>,
+}
+
+/// What a replica made of a call that was refused here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Relayed {
+    /// It ran it.
+    Served,
+    /// It did not: the refusal stands.
+    Refused,
+    /// Nobody knows, or wants to know any more.
+    Lost,
 }
 
 /// How a call ended.
@@ -77,7 +90,8 @@ impl Call {
             let waited = self.context.charged().saturating_sub(started.charged);
             let service = now.since(started.at).saturating_sub(waited);
             let worked = self.context.worked(now);
-            session.reply(Reply { context: self.context.clone(), end, service, worked });
+            let context = self.context.clone();
+            session.reply(Reply { context, end, service, worked, relayed: None });
         }
     }
 }
@@ -117,7 +131,8 @@ where
 impl Reply {
     /// The reply of a call whose handler did not run to its end.
     pub(super) fn unserved(context: Context, end: End) -> Self {
-        Self { context, end, service: Duration::ZERO, worked: Duration::ZERO }
+        let (service, worked) = (Duration::ZERO, Duration::ZERO);
+        Self { context, end, service, worked, relayed: None }
     }
 
     /// True if a stage refused it.

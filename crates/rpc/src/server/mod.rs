@@ -3,6 +3,7 @@
 mod accept;
 mod admission;
 mod books;
+mod classes;
 mod close;
 mod config;
 mod connection;
@@ -13,6 +14,7 @@ mod listener;
 mod router;
 mod run_queue;
 mod session;
+mod spill;
 mod stats;
 mod threads;
 
@@ -27,16 +29,19 @@ use seawall_control::request::Stage;
 use seawall_control::wire;
 use thiserror::Error;
 
+pub use classes::ClassStats;
 pub use config::{Limits, ServerConfig, Threads, TlsConfig};
 pub use context::Context;
 pub use guest::{Guest, GuestListener, GuestReply, Guests};
 pub use router::Router;
+pub use spill::{SpillAt, SpillConfig, SpillTls};
 pub use stats::Stats;
 
 use crate::clock;
 use crate::tls::{Acceptor, TlsError};
 use admission::Admission;
 use run_queue::RunQueue;
+use spill::Spill;
 use stats::Counters;
 use threads::Stop;
 
@@ -89,6 +94,8 @@ struct Shared {
     queue: Arc<RunQueue>,
     router: Router,
     counters: Counters,
+    /// Who is handed what is refused, if anybody is.
+    spill: Option<Arc<Spill>>,
     stop: Stop,
 }
 
@@ -117,6 +124,7 @@ impl Server {
     ) -> Result<Self, StartError> {
         config.validate()?;
         let acceptor = config.tls.as_ref().map(Acceptor::new).transpose()?;
+        let spill = Spill::new(&config.spill, config.rtt)?;
         let queue = Arc::new(RunQueue::default());
         let shared = Arc::new(Shared {
             algorithm: algorithm.name(),
@@ -124,6 +132,7 @@ impl Server {
             queue,
             router,
             counters: Counters::default(),
+            spill,
             stop: Stop::default(),
             config,
         });
@@ -145,7 +154,7 @@ impl Server {
 
     /// What happened so far.
     pub fn stats(&self) -> Stats {
-        self.shared.counters.snapshot(&self.shared.admission)
+        self.shared.counters.snapshot(&self.shared)
     }
 
     /// Tells the controller what the program has measured, such as power or memory bandwidth, for
@@ -183,6 +192,9 @@ impl Server {
     fn keep_time(&self) {
         let reactor =
             &self.threads.as_ref().expect("threads run until the server ends").reactors[0];
+        if let Some(spill) = self.shared.spill.clone() {
+            reactor.spawn(async move { spill.connect() });
+        }
         let shared = self.shared.clone();
         reactor.spawn(async move {
             loop {

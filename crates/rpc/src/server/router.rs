@@ -13,10 +13,14 @@ use super::job::{Call, serve};
 use super::run_queue::{Job, RunQueue};
 use crate::status::Status;
 
+/// So many of its methods a class without a name of its own is called by.
+const METHODS_NAMED: usize = 3;
+
 /// The methods of a service, by number.
 #[derive(Clone, Default)]
 pub struct Router {
     methods: Vec<Option<Method>>,
+    classes: [Option<String>; Class::COUNT],
     stages: Vec<(Stage, String)>,
 }
 
@@ -73,6 +77,15 @@ impl Router {
         self
     }
 
+    /// Calls a class `name` in results and metrics. Without that it is called by its methods, the
+    /// first few of them. Beyond [`Class::COUNT`] classes the last name counts for all that share
+    /// its row.
+    #[must_use]
+    pub fn class(mut self, class: Class, name: impl Into<String>) -> Self {
+        self.classes[class.row()] = Some(name.into());
+        self
+    }
+
     /// Tells clients the name of a stage of the service's own, such as a lock at which requests may
     /// be refused. A name that is told again replaces the first.
     #[must_use]
@@ -88,8 +101,22 @@ impl Router {
     }
 
     /// The class of a method; calls of unknown methods are in the default class.
-    pub(super) fn class(&self, number: u16) -> Class {
+    pub(super) fn class_of(&self, number: u16) -> Class {
         self.find(number).map_or(Class::default(), |method| method.class)
+    }
+
+    /// The names of all classes that have methods or were named.
+    pub(super) fn class_names(&self) -> [Option<String>; Class::COUNT] {
+        std::array::from_fn(|row| {
+            let methods = self.methods.iter().flatten();
+            let mut methods = methods.filter(|method| method.class.row() == row);
+            self.classes[row].clone().or_else(|| {
+                let names: Vec<_> =
+                    methods.by_ref().take(METHODS_NAMED).map(|it| it.name).collect();
+                let more = if methods.next().is_some() { "/…" } else { "" };
+                (!names.is_empty()).then(|| names.join("/") + more)
+            })
+        })
     }
 
     /// Makes a job of a call. A method that does not exist gets one that says so.

@@ -9,17 +9,16 @@ use parking_lot::Mutex;
 use seawall_control::request::Stage;
 use seawall_measure::names;
 
-use super::admission::{Admission, BudgetParts};
+use super::Shared;
+use super::admission::BudgetParts;
+use super::classes::{ClassStats, Classes};
 use super::close::CloseReason;
-use super::job::{End, Reply};
+use super::spill::Spill;
 
 /// What happened since the server started.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
-    pub(super) requests: AtomicU64,
-    pub(super) completions: AtomicU64,
-    pub(super) failures: AtomicU64,
-    pub(super) cancellations: AtomicU64,
+    pub(super) classes: Classes,
     pub(super) window_violations: AtomicU64,
     pub(super) privilege_violations: AtomicU64,
     pub(super) accepted: AtomicU64,
@@ -28,7 +27,6 @@ pub(super) struct Counters {
     pub(super) writes: AtomicU64,
     pub(super) credit_messages: AtomicU64,
     pub(super) busy_nanos: AtomicU64,
-    refusals: Mutex<BTreeMap<Stage, u64>>,
     closed: Mutex<BTreeMap<&'static str, u64>>,
     protocol_errors: Mutex<BTreeMap<&'static str, u64>>,
 }
@@ -47,6 +45,20 @@ pub struct Stats {
     pub cancellations: u64,
     /// Calls refused, by stage.
     pub refusals: BTreeMap<Stage, u64>,
+    /// Calls that were refused here and handed to a replica. They count above by what their
+    /// clients were told in the end.
+    pub spilled: u64,
+    /// Those of them that the replica ran: with a result, or with the application's error.
+    pub spilled_served: u64,
+    /// Those that the replica did not run either, so that their refusal stood. What is neither was
+    /// cancelled, or its replica was lost, or it is outstanding.
+    pub spilled_refused: u64,
+    /// All of these by class, in the order of classes.
+    pub classes: Vec<ClassStats>,
+    /// Calls that are at replicas.
+    pub spilled_outstanding: u64,
+    /// Replicas to hand calls to that are connected.
+    pub spill_replicas: u64,
     /// Calls refused because their session had sent more than it may; also counted as refusals.
     pub window_violations: u64,
     /// Claims struck out because their sender had no right to them.
@@ -94,18 +106,6 @@ pub(super) fn add(counter: &AtomicU64, n: u64) {
 }
 
 impl Counters {
-    /// Counts a terminal reply by how it ended.
-    pub(super) fn ended(&self, reply: &Reply) {
-        match &reply.end {
-            End::Done(_) => add(&self.completions, 1),
-            End::Failed { .. } => add(&self.failures, 1),
-            End::Cancelled => add(&self.cancellations, 1),
-            End::Rejected(rejected) => {
-                *self.refusals.lock().entry(rejected.stage).or_default() += 1;
-            }
-        }
-    }
-
     pub(super) fn closed(&self, reason: &CloseReason) {
         *self.closed.lock().entry(reason.kind()).or_default() += 1;
         if let CloseReason::Protocol(error) = reason {
@@ -119,15 +119,25 @@ impl Counters {
         self.closed(&CloseReason::Io(error));
     }
 
-    pub(super) fn snapshot(&self, admission: &Admission) -> Stats {
+    pub(super) fn snapshot(&self, shared: &Shared) -> Stats {
+        let (admission, spill) = (&shared.admission, shared.spill.as_deref());
+        let classes = self.classes.snapshot(shared.router.class_names());
+        let total = ClassStats::total(&classes);
+        let at_replicas = u64::from(spill.map_or(0, Spill::outstanding));
         let read = |counter: &AtomicU64| counter.load(Relaxed);
         let BudgetParts { service_p99, network_p99, budget } = admission.budget();
         Stats {
-            requests: read(&self.requests),
-            completions: read(&self.completions),
-            failures: read(&self.failures),
-            cancellations: read(&self.cancellations),
-            refusals: self.refusals.lock().clone(),
+            requests: total.requests,
+            completions: total.completions,
+            failures: total.failures,
+            cancellations: total.cancellations,
+            refusals: total.refusals,
+            spilled: total.spilled,
+            spilled_served: total.spilled_served,
+            spilled_refused: total.spilled_refused,
+            classes,
+            spilled_outstanding: at_replicas,
+            spill_replicas: spill.map_or(0, Spill::connected) as u64,
             window_violations: read(&self.window_violations),
             privilege_violations: read(&self.privilege_violations),
             accepted: read(&self.accepted),
@@ -138,7 +148,7 @@ impl Counters {
             writes: read(&self.writes),
             credit_messages: read(&self.credit_messages),
             sessions: admission.session_count() as u64,
-            outstanding: u64::from(admission.in_flight()),
+            outstanding: u64::from(admission.in_flight()) + at_replicas,
             busy_nanos: read(&self.busy_nanos),
             service_p99,
             network_p99,
@@ -154,10 +164,7 @@ impl Stats {
         let count = |metric: names::Metric, value: u64| {
             metrics::counter!(metric.name).absolute(value);
         };
-        count(names::REQUESTS, self.requests);
-        count(names::COMPLETIONS, self.completions);
-        count(names::FAILURES, self.failures);
-        count(names::CANCELLATIONS, self.cancellations);
+        self.classes.iter().for_each(ClassStats::publish);
         count(names::WINDOW_VIOLATIONS, self.window_violations);
         count(names::PRIVILEGE_VIOLATIONS, self.privilege_violations);
         count(names::CONNECTIONS_ACCEPTED, self.accepted);
@@ -165,10 +172,8 @@ impl Stats {
         count(names::BYTES_SENT, self.bytes_sent);
         count(names::WRITES, self.writes);
         count(names::CREDIT_MESSAGES, self.credit_messages);
-        for (stage, refusals) in &self.refusals {
-            metrics::counter!(names::REFUSALS.name, "stage" => stage.to_string())
-                .absolute(*refusals);
-        }
+        metrics::gauge!(names::SPILLED_OUTSTANDING.name).set(self.spilled_outstanding as f64);
+        metrics::gauge!(names::SPILL_REPLICAS.name).set(self.spill_replicas as f64);
         for (reason, closed) in &self.closed {
             metrics::counter!(names::CONNECTIONS_CLOSED.name, "reason" => *reason)
                 .absolute(*closed);

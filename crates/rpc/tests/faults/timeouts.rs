@@ -40,7 +40,7 @@ async fn a_hello_must_be_complete_in_time() {
         Server::start(config_with(Limits { hello_timeout, ..Limits::default() }), router());
     let server = server.unwrap();
     let bystander = Bystander::start(&server).await;
-    let hello = hello_frame(&Hello { name: "slow".into(), token: None });
+    let hello = hello_frame(&Hello { name: "slow".into(), ..Hello::default() });
     for (done, cut) in [0, 7, hello.len() - 1].into_iter().enumerate() {
         let began = Instant::now();
         let mut client = Raw::connect(server.address()).await;
@@ -60,7 +60,7 @@ async fn one_byte_at_a_time_is_slow_but_legal() {
     let mut client = Raw::connect(server.address()).await;
     client.tcp.set_nodelay(true).unwrap();
     let stream = [
-        hello_frame(&Hello { name: "slow-loris".into(), token: None }),
+        hello_frame(&Hello { name: "slow-loris".into(), ..Hello::default() }),
         call(7, ECHO, b"patience"),
     ];
     for byte in stream.concat() {

@@ -1,10 +1,15 @@
 //! Mutual TLS: a client certificate proves who a client is.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use seawall_rpc::{ClientConfig, ClientTls, Known, Request, Server, ServerConfig, Session, Trust};
+use seawall_control::request::{Rejected, Stage};
+use seawall_rpc::{
+    ClientConfig, ClientTls, Known, Request, Router, Server, ServerConfig, Session, SpillTls, Trust,
+};
 
 use crate::certificates::{Authority, Pair};
-use crate::support::{balanced, closed, until};
+use crate::support::{balanced, closed, config, until};
 use crate::tls::{client, failure, listener};
 use crate::trust::telling;
 
@@ -93,4 +98,29 @@ async fn a_server_name_that_is_none_is_refused_by_the_client() {
     let config = ClientConfig { tls: Some(tls), ..ClientConfig::default() };
     let error = failure(server.address(), &config).await;
     assert!(error.contains("\"no name at all\" is no server name"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_hands_calls_on_is_known_by_its_certificate() {
+    let authority = Authority::new("spill");
+    let pair = authority.sign("server", &["localhost"], None);
+    let trust = Trust { identities: vec![known("first.internal", 9)], ..Trust::default() };
+    let replica = Server::start(mutual(&pair, &authority, trust), telling()).unwrap();
+
+    let own = authority.sign("first", &["first.internal"], None);
+    let mut config = config("none");
+    config.trust.everybody = true;
+    config.spill.replicas = vec![replica.address()];
+    config.spill.tls = Some(SpillTls {
+        authorities: authority.certificate.clone(),
+        server_name: "localhost".into(),
+        certificate: Some(own.certificate),
+        key: Some(own.key),
+    });
+    let refuse =
+        |_, _| async { Err(Rejected::new(Stage(16), Duration::ZERO, Duration::ZERO).into()) };
+    let first = Server::start(config, Router::new().method(9, "tell", refuse)).unwrap();
+    until(|| first.stats().spill_replicas == 1).await;
+    let told = shown(&first, &ClientConfig::default()).await;
+    assert!(told.starts_with(b"3 9 false"), "{told:?}");
 }

@@ -49,7 +49,7 @@ fn trusting(identities: Vec<Known>) -> ServerConfig {
 
 async fn shown(server: &Server, token: Option<&str>) -> String {
     let token = token.map(|token| token.as_bytes().to_vec());
-    let hello = Hello { name: "billing".into(), token };
+    let hello = Hello { name: "billing".into(), token, ..Hello::default() };
     let mut client = Raw::connect(server.address()).await.greet(&hello).await;
     claim_everything(&mut client).await
 }

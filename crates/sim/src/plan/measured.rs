@@ -1,6 +1,6 @@
 //! What claims, figures and tables ask of a run, wherever it was measured.
 
-use seawall_measure::Bin;
+use seawall_measure::{Bin, ClassSummary};
 
 use super::case::Params;
 
@@ -18,6 +18,9 @@ pub trait Measured {
 
     /// A number by its name; `None` when there is no such, or nothing was measured.
     fn metric(&self, name: &str) -> Option<f64>;
+
+    /// The numbers of each class of requests.
+    fn classes(&self) -> &[ClassSummary];
 
     /// The run over time; empty when that was not asked for.
     fn series(&self) -> &[Bin];

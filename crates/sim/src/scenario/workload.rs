@@ -51,6 +51,10 @@ pub struct Class {
     pub name: String,
     /// Its part of the offered requests at first, relative to those of the other classes.
     pub share: f64,
+    /// False if no stage may refuse its requests, and they pass the others wherever they wait: a
+    /// privilege, whose excess is refused at entry. Default true.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub droppable: bool,
     /// What its handler does, one step after the other.
     pub steps: Vec<Step>,
 }
@@ -92,6 +96,14 @@ pub struct MixShift {
 
 fn is_false(value: &bool) -> bool {
     !value
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_true(value: &bool) -> bool {
+    *value
 }
 
 /// How a client chooses among the replicas.
@@ -146,7 +158,7 @@ impl Workload {
             return self.classes.clone();
         }
         let step = Step { cpu: self.service, wait: None, lock: None, memory: None, plain: false };
-        vec![Class { name: "all".into(), share: 1.0, steps: vec![step] }]
+        vec![Class { name: "all".into(), share: 1.0, droppable: true, steps: vec![step] }]
     }
 
     /// The shares of all classes over time: from the start, and from each shift on.

@@ -172,7 +172,8 @@ impl World<'_> {
         }
         owner.policy.on_call();
         let link = owner.link(0);
-        let id = self.requests.insert(Request::new(self.now, link, class, nature));
+        let kind = (class, self.classes.is_droppable(class));
+        let id = self.requests.insert(Request::new(self.now, link, kind, nature));
         self.books.offered();
         self.submit(id);
     }

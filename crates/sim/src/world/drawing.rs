@@ -97,7 +97,7 @@ impl World<'_> {
             self.books.entered_memory(semaphore.holders(), semaphore.capacity());
             self.requests[next].draws_since = Some(self.now);
             self.requests[next].context.charge(waited);
-            server.runnable.push(self.now, true, next);
+            server.runnable.push(self.now, self.requests[next].droppable, next);
         }
     }
 

@@ -41,6 +41,7 @@ impl World<'_> {
             let waited = request.context.charged();
             let mut dequeue = Dequeue::new(session(request.link), waited);
             dequeue.class = Class(request.class);
+            dequeue.droppable = request.droppable;
             if let Verdict::Refuse(refusal) = server.controller.on_dequeue(self.now, &dequeue) {
                 return Err(refusal.rejected);
             }
@@ -64,7 +65,8 @@ impl World<'_> {
                 let link = request.link;
                 return self.refuse(link, id, rejected.stage);
             }
-            if !lock.acquire(self.now, id) {
+            let waits_in_turn = request.droppable || step.plain;
+            if !lock.acquire(self.now, id, waits_in_turn) {
                 return;
             }
         }
@@ -100,7 +102,8 @@ impl World<'_> {
     pub(super) fn awake(&mut self, index: u16, id: RequestId) {
         self.servers[usize::from(index)].asleep -= 1;
         if self.ended(index, id) {
-            self.servers[usize::from(index)].runnable.push(self.now, true, id);
+            let droppable = self.requests[id].droppable;
+            self.servers[usize::from(index)].runnable.push(self.now, droppable, id);
         }
         self.dispatch(index);
     }
@@ -138,7 +141,7 @@ impl World<'_> {
         {
             self.requests[next].has_lock = true;
             self.requests[next].context.charge(waited);
-            server.runnable.push(self.now, true, next);
+            server.runnable.push(self.now, self.requests[next].droppable, next);
         }
     }
 
@@ -159,7 +162,7 @@ fn approach(
     now: Instant,
 ) -> Result<(), Rejected> {
     match policy {
-        LockKind::Try if lock.is_held() => {
+        LockKind::Try if lock.is_held() && context.claims().droppable => {
             Err(Rejected::new(stage, lock.backlog(now).age, context.remaining(now)))
         }
         LockKind::Plain | LockKind::Try => Ok(()),

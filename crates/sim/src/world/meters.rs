@@ -1,12 +1,13 @@
 //! What is read of a server from time to time, and told to its semaphore and its controller.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use seawall_control::controller::Signal;
 use seawall_control::{Instant, Rng, random};
 use seawall_measure::Window;
 
-use super::level::Level;
+use super::level::{Level, overlap};
 use super::memory::Memory;
 use super::{Event, World};
 use crate::scenario::{Power, Scenario};
@@ -22,6 +23,10 @@ pub(super) struct Meters {
     busy_cores: Level,
     /// How many the semaphore lets in.
     capacity: Level,
+    /// What it lets in now, and since when; how long it let in how many, in the measured time.
+    current: (u32, Instant),
+    times: BTreeMap<u32, Duration>,
+    window: Window,
     /// Since when it lets that many in, if somebody wants to know.
     capacities: Option<Vec<(Instant, u32)>>,
 }
@@ -38,6 +43,9 @@ impl Meters {
             power: server.power.clone(),
             busy_cores: Level::new(0, window),
             capacity: Level::new(0, window),
+            current: (0, Instant::ORIGIN),
+            times: BTreeMap::new(),
+            window,
             capacities: scenario.run.bin.map(|_| Vec::new()),
         })
     }
@@ -48,6 +56,10 @@ impl Meters {
 
     pub(super) fn on_capacity(&mut self, now: Instant, capacity: u32) {
         self.capacity.set(now, u64::from(capacity));
+        if self.current.0 != capacity {
+            let (before, since) = std::mem::replace(&mut self.current, (capacity, now));
+            *self.times.entry(before).or_default() += overlap(&self.window, since, now);
+        }
         if let Some(capacities) = &mut self.capacities
             && capacities.last().is_none_or(|(_, last)| *last != capacity)
         {
@@ -64,6 +76,17 @@ impl Meters {
     /// The semaphore's mean capacity over the measured time.
     pub(super) fn capacity(&self) -> f64 {
         self.capacity.mean()
+    }
+
+    /// The capacity that it had for longest in the measured time, which is over, and for which part
+    /// of that; of several the smallest.
+    pub(super) fn mode(&self) -> (u32, f64) {
+        let mut times = self.times.clone();
+        let (capacity, since) = self.current;
+        *times.entry(capacity).or_default() += overlap(&self.window, since, self.window.end);
+        let longer = |a: (u32, Duration), b: (u32, Duration)| if b.1 > a.1 { b } else { a };
+        let (mode, time) = times.into_iter().fold((capacity, Duration::ZERO), longer);
+        (mode, time.as_secs_f64() / self.window.length().as_secs_f64())
     }
 
     /// The same in each whole bin of the run.
@@ -124,6 +147,7 @@ impl World<'_> {
             power: sum(powers),
             capacity: sum(meters().filter(|_| guarded).map(Meters::capacity))
                 .map(|sum| sum / servers),
+            mode: meters().next().filter(|_| guarded).map(Meters::mode),
             capacities: match (run.bin, self.servers.first()) {
                 (Some(bin), Some(server)) if guarded => {
                     let bins = |meters: &Meters| meters.capacity_bins(bin, run.length());
@@ -144,7 +168,9 @@ pub struct MemoryUse {
     /// How many a memory semaphore let in at once, on average over the measured time and all
     /// servers; `None` without one.
     pub capacity: Option<f64>,
-    /// The same of the first server in each bin of the time series, from the start of the run.
+    /// How many that of the first server let in for most of that time, and for which part of it.
+    pub mode: Option<(u32, f64)>,
+    /// The mean of the first server in each bin of the time series, from the start of the run.
     pub capacities: Vec<f64>,
     /// Watts of all servers together, on average over the measured time; `None` unless the
     /// scenario says what a server takes.

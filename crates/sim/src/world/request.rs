@@ -51,6 +51,8 @@ pub(super) struct Request {
     pub(super) link: Link,
     pub(super) state: State,
     pub(super) class: u8,
+    /// Stages may refuse it, and others may pass it.
+    pub(super) droppable: bool,
     /// The step of its handler that is next, or at work.
     pub(super) step: u8,
     /// Its first step has begun.
@@ -94,7 +96,12 @@ pub(super) struct Chain {
 }
 
 impl Request {
-    pub(super) fn new(scheduled: Instant, link: Link, class: u8, nature: u64) -> Self {
+    pub(super) fn new(
+        scheduled: Instant,
+        link: Link,
+        (class, droppable): (u8, bool),
+        nature: u64,
+    ) -> Self {
         Self {
             scheduled,
             sent: scheduled,
@@ -103,6 +110,7 @@ impl Request {
             link,
             state: State::Waiting,
             class,
+            droppable,
             step: 0,
             begun: false,
             has_lock: false,
@@ -238,6 +246,7 @@ pub(super) struct Mix {
 #[derive(Debug)]
 struct Class {
     name: String,
+    droppable: bool,
     steps: Vec<Step>,
 }
 
@@ -275,7 +284,8 @@ impl Mix {
                     memory: step.memory,
                     plain: step.plain,
                 };
-                Class { name: class.name, steps: class.steps.iter().map(step).collect() }
+                let steps = class.steps.iter().map(step).collect();
+                Class { name: class.name, droppable: class.droppable, steps }
             })
             .collect();
         let mixes = workload.mixes().into_iter().rev();
@@ -305,6 +315,11 @@ impl Mix {
     /// A step of the class's handler; `None` when there are no more.
     pub(super) fn step(&self, class: u8, step: u8) -> Option<&Step> {
         self.classes[usize::from(class)].steps.get(usize::from(step))
+    }
+
+    /// Whether stages may refuse requests of a class.
+    pub(super) fn is_droppable(&self, class: u8) -> bool {
+        self.classes[usize::from(class)].droppable
     }
 
     /// How many locks the steps need.

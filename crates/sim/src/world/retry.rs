@@ -25,11 +25,11 @@ impl World<'_> {
         let link = owner.link(server);
         let request = &mut self.requests[id];
         (request.link, request.tried) = (link, request.tried | 1 << server);
-        let (number, class) = (request.number, request.class);
+        let (number, class, droppable) = (request.number, request.class, request.droppable);
         let others = owner.untried(request.tried);
         let deadline = self.deadline_of(id);
         let mut demand = Demand::new(0);
-        (demand.id, demand.class) = (number, Class(class));
+        (demand.id, demand.class, demand.droppable) = (number, Class(class), droppable);
         let outbox = &mut self.clients[client as usize].connections[server].outbox;
         outbox.submit(self.now, client::Request { item: id, demand, deadline });
         self.flush(link); // with which the server may learn that somebody waits
@@ -37,7 +37,7 @@ impl World<'_> {
         let waits = self.requests.get(id).is_some_and(|request| {
             request.state == State::Waiting && request.link == link // and not elsewhere by now
         });
-        if !waits || others == 0 || !retry.is_on() {
+        if !waits || !droppable || others == 0 || !retry.is_on() {
             return;
         }
         let Some(connection) = standing(&mut self.clients, link) else { return };

@@ -1,11 +1,11 @@
 //! The memory semaphore: it bounds how many use the memory's bandwidth at once (Svalinn §3.2).
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use seawall_control::Instant;
 use seawall_control::bandit::Bandit;
 use seawall_control::estimate::Ewma;
+use seawall_control::lanes::Lanes;
 use seawall_control::predict::lock::{Backlog, Estimate};
 use seawall_control::predict::memory::MemoryPolicy;
 use seawall_control::random::mix;
@@ -26,7 +26,7 @@ pub(super) struct Semaphore {
     /// Who holds a place. May exceed a capacity that has shrunk: nobody is interrupted.
     holders: u32,
     /// Who waits for one, and since when.
-    waiting: VecDeque<(Instant, RequestId)>,
+    waiting: Lanes<RequestId>,
     /// How long a place is held, in nanoseconds.
     hold: Ewma,
 }
@@ -57,7 +57,7 @@ impl Semaphore {
             capacity,
             bandit,
             holders: 0,
-            waiting: VecDeque::new(),
+            waiting: Lanes::default(),
             hold: Ewma::new(HOLD_WEIGHT),
         })
     }
@@ -74,8 +74,9 @@ impl Semaphore {
             self.holders += 1;
             return Entry::Enters;
         }
+        let droppable = context.claims().droppable;
         let admitted = match self.kind {
-            _ if plain => Ok(()),
+            _ if plain || !droppable => Ok(()),
             MemoryPolicy::Wait => {
                 context.admit(Stage::MEMORY, now, self.estimate.wait(&self.backlog(now)))
             }
@@ -83,7 +84,7 @@ impl Semaphore {
         };
         match admitted {
             Ok(()) => {
-                self.waiting.push_back((now, id));
+                self.waiting.push(now, droppable || plain, id);
                 Entry::Waits
             }
             Err(rejected) => Entry::Refused(rejected),
@@ -101,12 +102,12 @@ impl Semaphore {
         self.holders = self.holders.checked_sub(1).expect("only holders leave");
     }
 
-    /// Gives a free place to who waits longest; says how long that was.
+    /// Gives a free place to who is next; says how long that one waited.
     pub(super) fn take_next(&mut self, now: Instant) -> Option<(RequestId, Duration)> {
         if self.holders >= self.capacity {
             return None;
         }
-        let (queued, next) = self.waiting.pop_front()?;
+        let (queued, next) = self.waiting.pop()?;
         self.holders += 1;
         Some((next, now.since(queued)))
     }
@@ -139,7 +140,7 @@ impl Semaphore {
     /// What a request that comes now has before it.
     fn backlog(&self, now: Instant) -> Backlog {
         Backlog {
-            age: self.waiting.front().map_or(Duration::ZERO, |(queued, _)| now.since(*queued)),
+            age: self.waiting.oldest().map_or(Duration::ZERO, |queued| now.since(queued)),
             turns: (self.waiting.len() + 1) as f64 / f64::from(self.capacity),
             hold: Duration::from_nanos(self.hold.value().unwrap_or(0.0) as u64),
             held: Duration::ZERO,

@@ -352,7 +352,8 @@ impl World<'_> {
             }
             Work::Switching { request } => {
                 server.idle.push(core);
-                server.runnable.push(self.now, true, request);
+                let droppable = self.requests[request].droppable;
+                server.runnable.push(self.now, droppable, request);
             }
             Work::Writing { link, replies, feedback } => {
                 if self.fault != Some(Fault::ForgetsCores) {
@@ -402,7 +403,8 @@ impl World<'_> {
             match self.admit(link, id, waited) {
                 Ok(()) => {
                     self.set_state(id, State::Admitted);
-                    self.servers[usize::from(link.server)].runnable.push(now, true, id);
+                    let droppable = self.requests[id].droppable;
+                    self.servers[usize::from(link.server)].runnable.push(now, droppable, id);
                 }
                 Err(refusal) => {
                     if refusal.reason == RefusalReason::WindowExceeded {
@@ -421,6 +423,7 @@ impl World<'_> {
         let age = server.age(now);
         let mut arrival = Arrival::new(session(link));
         (arrival.id, arrival.class) = (request.number, Class(request.class));
+        arrival.droppable = request.droppable;
         arrival.demand = request.report.demand;
         arrival.window_ack = request.report.window_ack;
         if self.fault == Some(Fault::ForgetsWindows) {
@@ -435,7 +438,8 @@ impl World<'_> {
         let target = self.target_delay;
         let left = deadline.map_or(target, |left| left.min(target));
         let after = server.predictor.service_p99() + self.init.rtt;
-        let context = Context::new(Claims { deadline, ..Claims::default() }, now);
+        let droppable = request.droppable;
+        let context = Context::new(Claims { deadline, droppable, ..Claims::default() }, now);
         request.context = match server.budget.of(left, after) {
             Some(budget) => context.with_budget_at_most(budget),
             None => context,
@@ -504,6 +508,7 @@ impl World<'_> {
                 };
                 let mut completion = Completion::new(session(link), outcome, request.arrived);
                 completion.class = Class(request.class);
+                completion.droppable = request.droppable;
                 completion.queue_delay = request.context.charged();
                 completion.in_budget = !request.context.remaining(now).is_zero();
                 server.controller.on_completion(now, &completion);

@@ -1,7 +1,7 @@
 //! A semaphore for work that memory bandwidth limits, and what steers its capacity.
 //!
 //! ```text
-//!   request ── try_wait() ──► holders < capacity? ── no ──► turned away
+//!   request ── try_wait() ──► holders < capacity? ── no ──► refused
 //!                                    │ yes     ▲
 //!                                    ▼         │ resize
 //!                              copies, scans   │
@@ -21,7 +21,7 @@
 //!
 //! fn scan(ctx: &Context, column: &[u64]) -> Result<u64, Rejected> {
 //!     let memory = MemorySemaphore::shared();
-//!     let _permit = memory.try_wait().ok_or_else(|| memory.refusal(ctx))?;
+//!     let _permit = memory.try_wait().ok_or_else(|| memory.refuse(ctx))?;
 //!     Ok(column.iter().sum()) // then others may
 //! }
 //! ```

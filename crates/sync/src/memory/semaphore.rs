@@ -119,13 +119,13 @@ impl MemorySemaphore {
     /// one's, here as in the paper's `post`.
     #[inline]
     pub fn try_wait(&self) -> Option<MemoryPermit<'_>> {
-        let stamp = self.try_take()?;
+        let stamp = self.raw.try_acquire(ONE, Turn::Weighted)?;
         Some(Permit { semaphore: self, stamp })
     }
 
     /// [`try_wait`](Self::try_wait) with a permit that owns its semaphore.
     pub fn try_wait_owned(self: Arc<Self>) -> Option<OwnedMemoryPermit> {
-        let stamp = self.try_take()?;
+        let stamp = self.raw.try_acquire(ONE, Turn::Weighted)?;
         Some(Permit { semaphore: self, stamp })
     }
 
@@ -210,16 +210,17 @@ impl MemorySemaphore {
         match policy {
             MemoryPolicy::None => Ok(None),
             MemoryPolicy::Try if ctx.claims().droppable => {
-                self.try_wait().map(Some).ok_or_else(|| self.refusal(ctx))
+                self.try_wait().map(Some).ok_or_else(|| self.refuse(ctx))
             }
             _ => self.wait_if_uncongested(ctx).await.map(Some),
         }
     }
 
-    /// What to tell a request that [`try_wait`](Self::try_wait) turned away: how long it would have
-    /// had to wait, and what it had left. Looks at the queue and at the clock.
-    pub fn refusal(&self, ctx: &Context) -> Rejected {
-        self.raw.refusal(ONE, Turn::Weighted, ctx)
+    /// Refuses a request to which [`try_wait`](Self::try_wait) gave no permit: counts it, and tells
+    /// it how long it would have had to wait, and what it had left. Looks at the queue and at the
+    /// clock.
+    pub fn refuse(&self, ctx: &Context) -> Rejected {
+        self.raw.refuse(ONE, Turn::Weighted, ctx)
     }
 
     /// Lets `capacity` in at once from now on: those who wait enter as far as there is room. If
@@ -243,6 +244,11 @@ impl MemorySemaphore {
         self.raw.available()
     }
 
+    /// How many are in: more than [`capacity`](Self::capacity) for a while after it has shrunk.
+    pub fn holders(&self) -> u32 {
+        self.raw.held()
+    }
+
     /// Resolves once somebody enters, or is in already: for one who steers the capacity himself and
     /// has nothing to do until then. It may resolve without a use, and does for an earlier caller
     /// when another one calls.
@@ -255,7 +261,7 @@ impl MemorySemaphore {
         self.raw.acquisitions()
     }
 
-    /// What was measured here until now. Who was turned away counts as refused.
+    /// What was measured here until now.
     pub fn snapshot(&self) -> Snapshot {
         self.raw.snapshot()
     }
@@ -264,15 +270,6 @@ impl MemorySemaphore {
     #[cfg(not(loom))]
     pub(super) fn is_used(&self) -> bool {
         self.raw.is_used()
-    }
-
-    #[inline]
-    fn try_take(&self) -> Option<Stamp> {
-        let taken = self.raw.try_acquire(ONE, Turn::Weighted);
-        if taken.is_none() {
-            self.raw.turned_away();
-        }
-        taken
     }
 }
 
@@ -362,13 +359,14 @@ mod tests {
         let mut waiting = Polled::waiting(memory.wait_plain());
         memory.resize(2);
         memory.resize(1);
+        assert_eq!((memory.capacity(), memory.holders()), (1, 4));
         for _ in 0..3 {
             held.pop();
             assert!(memory.try_wait().is_none() && waiting.poll().is_none());
         }
         held.pop();
         assert!(waiting.poll().is_some());
-        assert_eq!((memory.capacity(), memory.available()), (1, 1));
+        assert_eq!((memory.capacity(), memory.available(), memory.holders()), (1, 1, 0));
     }
 
     #[test]
@@ -393,7 +391,7 @@ mod tests {
         advance(us(70));
         let refused = now(memory.wait_if_uncongested(&request(50))).unwrap_err();
         assert_eq!(refused, Rejected::new(Stage::MEMORY, us(70), us(50)));
-        assert_eq!(memory.refusal(&request(50)), refused);
+        assert_eq!(memory.refuse(&request(50)), refused);
         drop(held);
         assert!(next.poll().unwrap().is_ok());
         assert_eq!(ctx.charged(), us(70));
@@ -409,7 +407,7 @@ mod tests {
         advance(us(100));
         drop(permit); // the first hold that is measured
 
-        let predicted = || memory.refusal(&request(0)).predicted_delay;
+        let predicted = || memory.refuse(&request(0)).predicted_delay;
         let _held = memory.try_wait().unwrap();
         assert_eq!(predicted(), us(100));
         memory.resize(4);
@@ -429,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_turned_away_is_reported() {
+    fn who_is_refused_is_reported_and_who_only_looked_is_not() {
         let memory = MemorySemaphore::new(1).at(Stage(40), "columns");
         let of_name = || {
             let all = contention::report().stages;
@@ -437,7 +435,12 @@ mod tests {
         };
         let _held = memory.try_wait().unwrap();
         assert_eq!(of_name(), None);
-        assert!(memory.try_wait().is_none() && memory.try_wait().is_none());
+        assert!(memory.try_wait().is_none());
+        assert_eq!(of_name(), None);
+        for _ in 0..2 {
+            let refused = now(memory.enter(MemoryPolicy::Try, &request(1_000))).unwrap_err();
+            assert_eq!(refused.stage, Stage(40));
+        }
         let seen = of_name().expect("it is listed");
         assert_eq!((seen.kind, seen.stage, seen.refusals), (Kind::Memory, Stage(40), 2));
     }

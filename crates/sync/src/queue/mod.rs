@@ -20,6 +20,7 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use seawall_control::Instant;
+use seawall_control::lanes::PRIVILEGED_RUN;
 use seawall_control::predict::hold::Holds;
 use seawall_control::time::nanos;
 
@@ -28,11 +29,6 @@ pub(crate) use site::{Settings, Site};
 pub(crate) use waiter::{Entry, Offer, Progress, Turn, Waiter};
 pub(crate) use wakes::Wakes;
 use watcher::Watcher;
-
-/// So many privileged waiters in a row have their turns while an ordinary one waits, whose turn it
-/// is then. How many privileged requests there are at once is bounded at entry; this bounds how
-/// long a stream of them can pass over one who has been let in.
-const PRIVILEGED_RUN: u32 = 16;
 
 /// What has happened at a queue so far.
 #[derive(Clone, Copy, Debug, Default)]

@@ -43,8 +43,6 @@ pub(crate) struct Site {
     acquisitions: AtomicU64,
     /// When the first of the queue was last told to come, in nanoseconds.
     window_opened: AtomicU64,
-    /// Requests that were turned away without a look at the queue.
-    turned_away: AtomicU64,
 }
 
 impl Site {
@@ -58,7 +56,6 @@ impl Site {
             hold: AtomicU64::new(0),
             acquisitions: AtomicU64::new(0),
             window_opened: AtomicU64::new(0),
-            turned_away: AtomicU64::new(0),
         });
         contention::register(&site);
         site
@@ -102,11 +99,6 @@ impl Site {
         Instant::from_nanos(self.window_opened.load(Relaxed))
     }
 
-    /// A request was turned away without a look at the queue.
-    pub(crate) fn on_turned_away(&self) {
-        self.turned_away.fetch_add(1, Relaxed);
-    }
-
     /// Publishes how often the lock was acquired.
     pub(crate) fn publish(&self, acquisitions: u64) {
         self.acquisitions.store(acquisitions, Relaxed);
@@ -143,7 +135,7 @@ impl Site {
             acquisitions: self.acquisitions.load(Relaxed),
             waits: counts.waits,
             given_up: counts.given_up,
-            refusals: counts.refusals + self.turned_away.load(Relaxed),
+            refusals: counts.refusals,
             waited: counts.waited,
             prediction_error: counts.relative_error(),
             forecasts,

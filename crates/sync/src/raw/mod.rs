@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use seawall_control::Instant;
-use seawall_control::request::{Context, Rejected, Stage};
+use seawall_control::request::{Context, Rejected};
 
 use crate::block_on::block_on;
 use crate::clock;
@@ -284,16 +284,14 @@ impl RawSemaphore {
         }
     }
 
-    /// A request was turned away without having asked what its wait would be.
+    /// Refuses a request that does not wait for what is taken: counts it, and tells it how long it
+    /// would have had to wait.
     #[cold]
-    pub(crate) fn turned_away(&self) {
-        self.site().on_turned_away();
-    }
-
-    /// What a request is told that was turned away.
-    pub(crate) fn refusal(&self, need: u32, turn: Turn, ctx: &Context) -> Rejected {
+    pub(crate) fn refuse(&self, need: u32, turn: Turn, ctx: &Context) -> Rejected {
         let (site, now) = (self.site(), clock::now());
-        let predicted = self.predict(site, &site.lock(), now, need, turn);
+        let mut queue = site.lock();
+        queue.counts.refusals += 1;
+        let predicted = self.predict(site, &queue, now, need, turn);
         Rejected::new(site.stage(), predicted, ctx.remaining(now))
     }
 
@@ -319,6 +317,12 @@ impl RawSemaphore {
         self.word.load().available()
     }
 
+    /// Permits that are held, which may be more than there are.
+    pub(crate) fn held(&self) -> u32 {
+        let free = self.word.load().balance();
+        self.capacity().saturating_add_signed(-free)
+    }
+
     /// Permits in all, free or held.
     pub(crate) fn capacity(&self) -> u32 {
         self.capacity.load(Relaxed)
@@ -333,15 +337,6 @@ impl RawSemaphore {
         };
         site.publish(acquisitions);
         site.snapshot(clock::now())
-    }
-
-    /// Notes that somebody was refused because it is taken; gives the stage, and how long a turn
-    /// takes, zero before one was measured: where nobody waits, that is what who came would wait.
-    #[cold]
-    pub(crate) fn refuse(&self) -> (Stage, Duration) {
-        let site = self.site();
-        site.lock().counts.refusals += 1;
-        (site.stage(), site.hold())
     }
 
     fn site(&self) -> &Arc<Site> {

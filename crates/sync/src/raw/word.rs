@@ -37,7 +37,13 @@ impl State {
     /// Permits that are free.
     #[inline]
     pub(crate) fn available(self) -> u32 {
-        (self.0.cast_signed() >> PERMIT_SHIFT).max(0).cast_unsigned()
+        self.balance().max(0).cast_unsigned()
+    }
+
+    /// Permits that are free; less than none where more are held than there shall be.
+    #[inline]
+    pub(crate) fn balance(self) -> i32 {
+        self.0.cast_signed() >> PERMIT_SHIFT
     }
 
     /// Whether `need` permits are free.

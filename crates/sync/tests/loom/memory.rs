@@ -3,7 +3,9 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use loom::sync::mpsc::channel;
 use loom::thread;
-use seawall_sync::MemorySemaphore;
+use seawall_control::Instant;
+use seawall_control::request::{Claims, Context};
+use seawall_sync::{MemoryPolicy, MemorySemaphore};
 
 use crate::{Watched, ask_and_give_up, model};
 
@@ -151,5 +153,24 @@ fn the_use_of_one_who_queued_up_is_not_missed_either() {
         block_on(memory.used());
         seen.send(()).unwrap();
         using.join().unwrap();
+    });
+}
+
+#[test]
+fn who_must_not_be_dropped_gets_a_place_that_others_only_try_for() {
+    model(|| {
+        let memory = Arc::new(MemorySemaphore::new(1));
+        let held = memory.try_wait().expect("it is new");
+        let other = memory.clone();
+        let privileged = thread::spawn(move || {
+            let claims = Claims { droppable: false, ..Claims::default() };
+            let ctx = Context::new(claims, Instant::ORIGIN);
+            let permit = block_on(other.enter(MemoryPolicy::Try, &ctx));
+            drop(permit.expect("it is not refused").expect("there is a bound"));
+        });
+        drop(held);
+        drop(memory.try_wait()); // whoever passes by takes it for a moment at most
+        privileged.join().unwrap();
+        assert_eq!(memory.available(), 1);
     });
 }

@@ -1,5 +1,7 @@
 //! The table of all points of a service.
 
+use seawall_measure::ClassSummary;
+
 use super::{AT_LEAST, cells, latency};
 use crate::report::data::{Point, ServiceReport};
 use crate::report::format;
@@ -24,6 +26,21 @@ const COLUMNS: [&str; 15] = [
     "Generator|late (p99)",
 ];
 
+/// The columns of the table by class.
+const OF_CLASSES: [&str; 11] = [
+    "Class",
+    "Control",
+    "Load",
+    "Offered|/s",
+    "Goodput|/s",
+    "Served|/s",
+    "p50",
+    "p99",
+    "p99.9",
+    "Dropped|at client",
+    "Refused|by server",
+];
+
 /// All points, lowest load first, each control on its own; then the reasons of those not valid.
 pub(super) fn table(service: &ServiceReport) -> String {
     if service.points.is_empty() {
@@ -39,10 +56,47 @@ pub(super) fn table(service: &ServiceReport) -> String {
     }
     format!(
         "<h3>All points</h3>\n{}<p class=\"fine\">Bold: above the SLO. {AT_LEAST} Dropped: share \
-         of the offered requests. Refused: share of those sent. Grey with *: not valid.</p>\n{}",
+         of the offered requests. Refused: share of those sent. Grey with *: not valid.</p>\n{}{}",
         super::table("points", &columns, &bodies),
         reasons(service),
+        by_class(service),
     )
+}
+
+/// The points of each class, where there are several.
+fn by_class(service: &ServiceReport) -> String {
+    let classes = service.classes();
+    if classes.len() < 2 {
+        return String::new();
+    }
+    let mut bodies = String::new();
+    for class in classes {
+        let controls = service.controls().into_iter();
+        let points = controls.flat_map(|control| service.points_of(control));
+        let rows: String = points.filter_map(|point| class_row(service, point, class)).collect();
+        bodies += &format!("<tbody>\n{rows}</tbody>\n");
+    }
+    format!("<h3>By class</h3>\n{}", super::table("points", &OF_CLASSES, &bodies))
+}
+
+fn class_row(service: &ServiceReport, point: &Point, class: &str) -> Option<String> {
+    let ClassSummary { figures, .. } = point.classes.iter().find(|one| one.name == class)?;
+    let (kind, mark) = if point.valid { ("point", "") } else { ("point invalid", " *") };
+    let latency = |us, q| latency((us, q), figures.latency_censored, service.slo_us);
+    let cells = cells(&[
+        escape(&point.control),
+        format::load(point.load),
+        format::rate(figures.offered),
+        format::rate(figures.goodput),
+        format::rate(figures.throughput),
+        latency(figures.p50_us, 0.5),
+        latency(figures.p99_us, 0.99),
+        latency(figures.p999_us, 0.999),
+        format::percent(figures.client_drop_rate),
+        format::percent(figures.server_drop_rate),
+    ]);
+    let class = escape(class);
+    Some(format!("<tr class=\"{kind}\"><th scope=\"row\">{class}{mark}</th>{cells}</tr>\n"))
 }
 
 fn row(service: &ServiceReport, point: &Point) -> String {

@@ -75,9 +75,11 @@ mod tests {
     fn every_point_has_a_row() {
         let page = page();
         let services = [sample::service(), sample::stalled()];
-        let count: usize = services.iter().map(|service| service.points.len()).sum();
+        let points = || services.iter().flat_map(|service| &service.points);
+        // And one for each of its classes.
+        let count: usize = points().map(|point| 1 + point.classes.len()).sum();
         assert_eq!(page.matches("<tr class=\"point").count(), count);
-        for point in services.iter().flat_map(|service| &service.points) {
+        for point in points() {
             let load = format!("<td>{}</td>", format::load(point.load));
             assert!(page.contains(&load), "{load}");
             assert!(page.contains(&format!("<td>{}</td>", format::rate(point.goodput))));
