@@ -53,6 +53,7 @@ impl Lock {
             turns: 1.0 + self.waiting.len() as f64,
             hold: Duration::from_nanos(self.hold.value().unwrap_or(0.0) as u64),
             held: now.since(since),
+            rest: None,
         }
     }
 

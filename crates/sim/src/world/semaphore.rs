@@ -144,6 +144,7 @@ impl Semaphore {
             turns: (self.waiting.len() + 1) as f64 / f64::from(self.capacity),
             hold: Duration::from_nanos(self.hold.value().unwrap_or(0.0) as u64),
             held: Duration::ZERO,
+            rest: None,
         }
     }
 }
