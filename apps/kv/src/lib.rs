@@ -51,6 +51,7 @@
 
 pub mod native;
 pub mod protocol;
+pub mod ring;
 pub mod server;
 pub mod store;
 mod time;

@@ -134,6 +134,13 @@ impl Request {
         }
     }
 
+    /// The key that it is about.
+    pub const fn key(&self) -> &Bytes {
+        match self {
+            Self::Get { key } | Self::Set { key, .. } | Self::Delete { key } => key,
+        }
+    }
+
     /// Appends the payload to `out`.
     ///
     /// # Panics

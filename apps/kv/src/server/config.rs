@@ -7,7 +7,7 @@ use seawall_control::config::{ConfigError, duration};
 use seawall_rpc::ServerConfig;
 use serde::{Deserialize, Serialize};
 
-use super::{LargeValues, StartError};
+use super::{Cluster, LargeValues, StartError};
 use crate::store;
 
 /// A key-value server: its store, its native listener, and the one for memcached's clients.
@@ -19,6 +19,9 @@ pub struct KvConfig {
 
     /// What is done about large values.
     pub large: LargeValues,
+
+    /// The servers that share the keys. Default: this one has all of them.
+    pub cluster: Cluster,
 
     /// The native listener, and how both kinds of request are admitted. Its `limits` hold for
     /// memcached connections as well: `sessions`, `outstanding`, `unread_bytes`, `frame_timeout`
@@ -52,6 +55,7 @@ impl Default for KvConfig {
         Self {
             store: store::Config::default(),
             large: LargeValues::default(),
+            cluster: Cluster::default(),
             server: ServerConfig::default(),
             memcached: None,
             pipeline: 64,
@@ -69,6 +73,7 @@ impl KvConfig {
     pub fn validate(&self) -> Result<(), StartError> {
         self.store.validate()?;
         self.large.validate()?;
+        self.cluster.validate()?;
         self.server.validate()?;
         ConfigError::check_range("pipeline", self.pipeline, 1..=1 << 16)?;
         let (least, most) = (Duration::from_secs(1), Duration::from_secs(86_400));
@@ -114,6 +119,12 @@ mod tests {
             ("sweep_period", "sweep_period = '10ms'"),
             ("memory_limit_mib", "[store]\nmemory_limit_mib = 0"),
             ("large.bytes", "[large]\nbytes = 0"),
+            ("cluster.nodes", "[cluster]\nnodes = 0"),
+            ("cluster.node", "[cluster]\nnodes = 3\nnode = 3"),
+            (
+                "cluster.rebalance.tokens",
+                "[cluster]\nrebalance = { pause = 'exp:1s', tokens = [9, 8] }",
+            ),
             ("slo", "[server]\nslo = '0ns'"),
         ] {
             let config: KvConfig = toml::from_str(text).unwrap();

@@ -12,7 +12,7 @@
 //! `SERVER_ERROR overloaded`, before it has had any effect. Requests of both are refused where they
 //! would have to wait: at admission, in the run queue, at the stage `item_lock`
 //! ([`ITEM_LOCK`](crate::store::ITEM_LOCK)), at `slab_lock`
-//! ([`SLAB_LOCK`](crate::store::SLAB_LOCK)), and, where lookups of [large values](LargeValues) are
+//! ([`SLAB_LOCK`](crate::store::SLAB_LOCK)), in a [`Cluster`] at `ring` ([`RING_LOCK`]), and, where lookups of [large values](LargeValues) are
 //! bounded, at [`memory`](seawall_control::request::Stage::MEMORY).
 //!
 //! ```
@@ -35,6 +35,7 @@
 //! ```
 
 mod clock;
+mod cluster;
 mod config;
 mod large;
 mod memcached;
@@ -51,10 +52,12 @@ use seawall_control::controller::Signal;
 use seawall_rpc::{GuestListener, Guests, Server, Stats};
 use thiserror::Error;
 
+pub use cluster::{Cluster, RING_LOCK, Rebalance};
 pub use config::KvConfig;
 pub use large::LargeValues;
 
 use crate::store::{self, Store};
+use cluster::{Membership, Rebalancer};
 
 /// A key-value server that runs on threads of its own. Dropping it stops it at once;
 /// [`shutdown`](Self::shutdown) answers first what it has accepted.
@@ -63,6 +66,7 @@ pub struct KvServer {
     server: Server,
     store: Arc<Store>,
     memcached: Option<GuestListener>,
+    _rebalancer: Option<Rebalancer>,
 }
 
 /// Why a server did not start.
@@ -98,7 +102,9 @@ impl KvServer {
         config.validate()?;
         let store = Arc::new(Store::new(&config.store)?);
         let shared = memcached::Shared::new(&config, store.clone());
-        let server = Server::start(config.server, methods::router(&store, &config.large))?;
+        let membership = Membership::new(&config.cluster);
+        let router = methods::router(&store, &config.large, &membership);
+        let server = Server::start(config.server, router)?;
         let guests = server.guests();
         guests.reactors()[0].spawn(sweep::sweep(store.clone(), config.sweep_period));
         let listen = |address| {
@@ -109,7 +115,8 @@ impl KvServer {
         if let Some(listener) = &memcached {
             tracing::info!(address = %listener.address(), "listening for memcached clients");
         }
-        Ok(Self { server, store, memcached })
+        let rebalancer = membership.rebalance(&config.cluster);
+        Ok(Self { server, store, memcached, _rebalancer: rebalancer })
     }
 
     /// Where it listens for native clients: the configured address, with the port that the system

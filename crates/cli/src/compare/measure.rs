@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use super::groups::Groups;
+use super::noise::{self, Noise};
 use super::plan::{Plan, Rate, Subject, case};
 use super::point::{Contended, Point};
 use crate::child::Server;
@@ -13,6 +15,7 @@ use crate::load::probe;
 use crate::load::workload::Workload;
 use crate::pin;
 use crate::progress::Progress;
+use crate::serve::Stages;
 
 /// Shortest time of which the server's CPU time says how busy it was: ten of the ticks in which
 /// Linux counts.
@@ -85,6 +88,7 @@ impl Place {
 pub(super) fn all(plan: &Plan, place: &Place) -> Result<Vec<Point>> {
     let (subjects, rates) = (plan.subjects()?, plan.rates()?);
     let rounds = u64::from(plan.rounds);
+    let groups = (!plan.noise.is_empty()).then(|| Groups::new(plan.replicas)).transpose()?;
     let progress = Progress::of_steps(rounds * (subjects.len() * rates.len()) as u64);
     let mut points = Vec::new();
     for round in 1..=rounds {
@@ -95,7 +99,10 @@ pub(super) fn all(plan: &Plan, place: &Place) -> Result<Vec<Point>> {
                 let subject = &subjects[index];
                 progress.step(format!("round {round}: {}/s, {}", rate.label, subject.name));
                 let last = round == rounds && step + 1 == rates.len();
-                let run = Run { place, subject, rate, round, last, series: plan.shows_time() };
+                let (series, replicas, noise) = (plan.shows_time(), plan.replicas, &plan.noise);
+                let groups = groups.as_ref();
+                let run =
+                    Run { place, subject, rate, round, last, series, replicas, noise, groups };
                 let point = run.measure().with_context(|| format!("variant {}", subject.name))?;
                 points.push(((step, index, round), point));
             }
@@ -115,30 +122,55 @@ struct Run<'a> {
     last: bool,
     /// Keep the run over time.
     series: bool,
+    replicas: usize,
+    noise: &'a [Noise],
+    groups: Option<&'a Groups>,
 }
 
 impl Run<'_> {
+    /// The plan's noise, if it disturbs this variant: in one round all at the same times.
+    fn start_noise(&self, seed: u64) -> Result<Vec<noise::Running>> {
+        let Some(groups) = self.groups.filter(|_| self.subject.noise) else {
+            return Ok(Vec::new());
+        };
+        let start = |(noise, number): (&Noise, u64)| noise.start(groups, seed ^ number << 32);
+        self.noise.iter().zip(1..).map(start).collect()
+    }
+
     fn measure(&self) -> Result<Point> {
-        let server = self.place.start(self.subject)?;
+        let servers = (0..self.replicas)
+            .map(|_| self.place.start(self.subject))
+            .collect::<Result<Vec<Server>>>()?;
         let base = &self.subject.offer;
         let offer = Offer {
-            servers: vec![server.address],
+            servers: servers.iter().map(|server| server.address).collect(),
             rates: self.rate.rates.clone(),
             seed: base.seed.wrapping_add(self.round - 1),
             ..base.clone()
         };
         if let Workload::Kv(mix) = &offer.workload {
-            probe::fill(server.address, &offer.client, mix, |_| {})?;
+            for server in &servers {
+                probe::fill(server.address, &offer.client, mix, |_| {})?;
+            }
         }
-        let mut clock = Clock::new(&server, offer.warm_up);
+        if let Some(groups) = self.groups {
+            for (replica, server) in servers.iter().enumerate() {
+                groups.of(replica).take_in(server.id())?;
+            }
+        }
+        let noise = self.start_noise(offer.seed)?;
+        let mut clock = Clock::new(&servers, offer.warm_up);
         let run = engine::run(&offer, |passed| clock.passed(passed))?;
+        drop(noise);
         let busy = clock.busy(self.place.servers.len());
         let mut stages = Vec::new();
         if self.last {
-            let report = server.last_words()?;
-            let report = serde_json::from_str(&report)
-                .with_context(|| format!("the server's last words are {report:?}"))?;
-            stages = Contended::by_name(report);
+            for server in servers {
+                let report = server.last_words()?;
+                let report: Stages = serde_json::from_str(&report)
+                    .with_context(|| format!("the server's last words are {report:?}"))?;
+                stages.extend(report.stages);
+            }
         }
         let summary = run.summary;
         Ok(Point {
@@ -154,15 +186,16 @@ impl Run<'_> {
             classes: summary.classes,
             busy,
             failure: run.first_failure,
-            stages,
+            extra_load: run.retries.map(|counts| counts.extra_load()),
+            stages: Contended::by_name(Stages { stages }),
             series: if self.series { run.series.bins().collect() } else { Vec::new() },
         })
     }
 }
 
-/// The server's CPU time over the time that is measured.
+/// The servers' CPU time over the time that is measured.
 struct Clock<'a> {
-    server: &'a Server,
+    servers: &'a [Server],
     warm_up: Duration,
     /// Time since the start of the load and CPU time of the server: when the warm-up was over, and
     /// most recently.
@@ -171,13 +204,14 @@ struct Clock<'a> {
 }
 
 impl<'a> Clock<'a> {
-    fn new(server: &'a Server, warm_up: Duration) -> Self {
-        Self { server, warm_up, first: None, last: None }
+    fn new(servers: &'a [Server], warm_up: Duration) -> Self {
+        Self { servers, warm_up, first: None, last: None }
     }
 
     fn passed(&mut self, time: Duration) {
         if time >= self.warm_up {
-            self.last = self.server.cpu_time().map(|used| (time, used));
+            let used: Option<Duration> = self.servers.iter().map(Server::cpu_time).sum();
+            self.last = used.map(|used| (time, used));
             self.first = self.first.or(self.last);
         }
     }

@@ -2,7 +2,9 @@
 //! simulated time.
 
 mod arguments;
+mod groups;
 mod measure;
+mod noise;
 mod page;
 mod plan;
 mod point;
@@ -119,7 +121,9 @@ fn read(options: &Options) -> Result<Plan> {
 
 fn compare(plan: &Plan) -> Result<Results> {
     for subject in plan.subjects()? {
-        descriptors::suffice(subject.offer.sessions, subject.offer.threads)?;
+        let each = if subject.offer.retries { plan.replicas as u32 } else { 1 };
+        let sessions = subject.offer.sessions.saturating_mul(each);
+        descriptors::suffice(sessions, subject.offer.threads)?;
     }
     let available = pin::available();
     let cores = Cores::keep()?;

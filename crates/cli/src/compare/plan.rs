@@ -8,6 +8,7 @@ use serde::de::IgnoredAny;
 use toml::{Table, Value};
 
 use super::arguments::{self, Key};
+use super::noise::Noise;
 use super::point;
 use crate::load::engine::Offer;
 use crate::plans::Open;
@@ -18,6 +19,9 @@ const POINTS_MAX: usize = 10_000;
 
 /// Most processors of a server.
 const CORES_MAX: usize = 1_024;
+
+/// Most servers at a time.
+const REPLICAS_MAX: usize = 64;
 
 /// What tells the cases apart.
 pub(super) const NAMES: [&str; 2] = ["variant", "rate"];
@@ -38,6 +42,11 @@ pub(super) struct Plan {
     pub(super) rounds: u32,
     /// Processors of the server. Default 1, shared by reading, writing and serving.
     pub(super) cores: usize,
+    /// Servers, each with all keys; they share the processors. Default 1. The load's clients are
+    /// clients of all of them if `load.retry` says so.
+    pub(super) replicas: usize,
+    /// Programs that disturb them.
+    pub(super) noise: Vec<Noise>,
     /// The configuration of the server, as in a file of `seawall serve`.
     pub(super) serve: Table,
     /// Options of `seawall load`, without the dashes before them and with `_` for those within.
@@ -81,6 +90,13 @@ pub(super) struct Variant {
     /// What goes over the plan's load.
     #[serde(default)]
     load: Table,
+    /// False where it runs without the plan's noise.
+    #[serde(default = "yes")]
+    noise: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// A variant, ready to run.
@@ -91,6 +107,8 @@ pub(super) struct Subject {
     pub(super) serve: Vec<String>,
     /// The load, but for servers, rates and seed.
     pub(super) offer: Offer,
+    /// Whether the plan's noise disturbs it.
+    pub(super) noise: bool,
 }
 
 /// A rate, ready to be offered.
@@ -120,6 +138,8 @@ impl Default for Plan {
             app: App::default(),
             rounds: 1,
             cores: 1,
+            replicas: 1,
+            noise: Vec::new(),
             serve: Table::new(),
             load: Table::new(),
             capacity: None,
@@ -267,7 +287,8 @@ impl Plan {
             .map_err(|error| problem(format!("serve: {}", one_line(&error))))?;
         config.validate().map_err(|error| problem(format!("serve.{error}")))?;
         let offer = arguments::offer(self.app, &serve, &load).map_err(problem)?;
-        Ok(Subject { name: variant.name.clone(), serve: arguments::serve(self.app, &serve), offer })
+        let (name, serve) = (variant.name.clone(), arguments::serve(self.app, &serve));
+        Ok(Subject { name, serve, offer, noise: variant.noise })
     }
 
     fn check(&self) -> Result<(), PlanError> {
@@ -277,6 +298,12 @@ impl Plan {
         }
         if !(1..=CORES_MAX).contains(&self.cores) {
             return refuse("cores", format!("allowed is 1 to {CORES_MAX}"));
+        }
+        if !(1..=REPLICAS_MAX).contains(&self.replicas) {
+            return refuse("replicas", format!("allowed is 1 to {REPLICAS_MAX}"));
+        }
+        for noise in &self.noise {
+            noise.check(self.replicas).or_else(|problem| refuse("noise", problem))?;
         }
         if self.variants.is_empty() {
             return refuse("variant", "there is nothing to compare".into());

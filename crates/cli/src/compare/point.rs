@@ -10,7 +10,7 @@ use crate::report::data::Host;
 use crate::serve::Stages;
 
 /// Metrics beside those of [`Figures`].
-pub(super) const METRICS: [&str; 2] = ["busy", "lateness_p99_us"];
+pub(super) const METRICS: [&str; 3] = ["busy", "lateness_p99_us", "extra_load"];
 
 /// Everything that was measured: what `--json` prints and `--save` keeps.
 #[derive(Debug, Serialize, Deserialize)]
@@ -52,6 +52,9 @@ pub(super) struct Point {
     /// Part of the time of the server's cores that its process used, 0 to 1; `None` where the
     /// system does not tell, or the run was too short.
     pub(super) busy: Option<f64>,
+    /// Requests sent again or as copies, as a part of all; `None` without `load.retry`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) extra_load: Option<f64>,
     /// What the first request that failed was told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) failure: Option<String>,
@@ -97,6 +100,7 @@ impl Measured for Point {
         match name {
             "busy" => self.busy,
             "lateness_p99_us" => self.lateness_p99_us,
+            "extra_load" => self.extra_load,
             _ => of_requests(&self.figures, &self.classes, name),
         }
     }

@@ -87,6 +87,7 @@ impl Bench<'_> {
             slo: Some(slo),
             // A deadline is control: the server would refuse what cannot meet it.
             deadline: (control != NO_CONTROL).then_some(slo),
+            budget: None,
             algorithm: Some(control.to_owned()),
             seed: 1,
         };

@@ -57,6 +57,8 @@ pub(crate) struct Offer {
     pub(crate) slo: Option<Duration>,
     /// How long after its scheduled time a request is worthless.
     pub(crate) deadline: Option<Duration>,
+    /// How long a request may wait at a server; what that says if not given.
+    pub(crate) budget: Option<Duration>,
     /// What the servers must run, if it matters.
     pub(crate) algorithm: Option<String>,
     pub(crate) seed: u64,
@@ -124,19 +126,8 @@ pub(crate) fn run(offer: &Offer, progress: impl FnMut(Duration)) -> Result<Run> 
         sessions: offer.sessions,
         hit_share: closed.lookups.hit_share(),
         first_failure: closed.first_failure,
-        retries: offer.retries.then(|| sum(&clients)),
+        retries: offer.retries.then(|| clients.iter().map(Client::retries).sum()),
     })
-}
-
-fn sum(clients: &[Client]) -> Counts {
-    let mut sum = Counts::default();
-    for counts in clients.iter().map(Client::retries) {
-        sum.calls += counts.calls;
-        sum.retries += counts.retries;
-        sum.moves += counts.moves;
-        sum.forbidden += counts.forbidden;
-    }
-    sum
 }
 
 /// What all servers of a load have in common.
@@ -279,6 +270,8 @@ impl Generator<'_> {
         let now = clock::now();
         request.deadline =
             self.offer.deadline.map(|deadline| deadline.saturating_sub(now.since(scheduled)));
+        request.budget = self.offer.budget;
+        request.idempotent = true; // as all that workloads ask for are
         let done = self.books.issue(class, scheduled, now);
         match self.clients.get(session) {
             Some(client) => {

@@ -121,7 +121,9 @@ pub(crate) struct Options {
     sessions: u32,
 
     /// Each session becomes a client of all servers, which sends to another one what one of them
-    /// refuses, or gives no credit for in time; see --set client.retry.budget=1
+    /// refuses, gives no credit for in time, or answers late; see --set client.retry.budget=1,
+    /// client.retry.hedge.percentile=0.98, client.replicas.choose=c3. Requests of workloads may
+    /// run twice
     #[arg(long)]
     retry: bool,
 
@@ -141,6 +143,11 @@ pub(crate) struct Options {
     /// never]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     deadline: Option<Duration>,
+
+    /// Tell the server how long a request may wait there: if it predicts a longer wait, it refuses
+    /// at once, and with --retry the request goes to another one [default: what the server says]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    budget: Option<Duration>,
 
     /// Fail unless the servers run this algorithm; clients always use the server's
     #[arg(long, value_name = "NAME",
@@ -276,6 +283,7 @@ impl Options {
             time: self.time,
             slo: self.slo,
             deadline: self.deadline,
+            budget: self.budget,
             algorithm: self.algorithm.clone(),
             seed: self.seed,
         })
@@ -320,6 +328,9 @@ impl Options {
         ];
         if let Some(deadline) = self.deadline {
             facts.push(("Deadline", duration::format(deadline)));
+        }
+        if let Some(budget) = self.budget {
+            facts.push(("Budget", duration::format(budget)));
         }
         facts
     }

@@ -36,11 +36,19 @@ struct Retries {
     moves: u64,
     /// Requests that another server might have served, but for the retry budget.
     forbidden: u64,
+    /// Copies of requests that another server had not answered.
+    hedges: u64,
+    /// Requests that all servers had refused, and that were sent to one of them once more.
+    last_resorts: u64,
+    /// What was sent beside the first attempts, as a part of the requests.
+    extra_load: f64,
 }
 
 impl From<Counts> for Retries {
-    fn from(Counts { calls, retries, moves, forbidden, .. }: Counts) -> Self {
-        Self { calls, retries, moves, forbidden }
+    fn from(counts: Counts) -> Self {
+        let Counts { calls, retries, moves, forbidden, hedges, last_resorts, .. } = counts;
+        let extra_load = counts.extra_load();
+        Self { calls, retries, moves, forbidden, hedges, last_resorts, extra_load }
     }
 }
 
@@ -66,12 +74,7 @@ pub(super) fn table(run: &Run) -> String {
     let hits = run.hit_share.map_or(String::new(), |share| {
         format!("{} of the lookups found something\n", format::percent(share))
     });
-    let retries = run.retries.map_or(String::new(), |Counts { retries, moves, forbidden, .. }| {
-        format!(
-            "{retries} refused requests went to another server, and {moves} that got no credit in \
-             time;\n{forbidden} refused ones did not, for the retry budget\n"
-        )
-    });
+    let retries = run.retries.map_or(String::new(), sent_again);
     format!(
         "{}\n{algorithm}, {sessions} sessions, SLO {}; generator late by {} (p99); \
          {} unanswered, {} failed\n{hits}{retries}\
@@ -83,6 +86,22 @@ pub(super) fn table(run: &Run) -> String {
         summary.total.unanswered,
         summary.total.failed,
     )
+}
+
+/// What clients of several servers did, as sentences.
+fn sent_again(counts: Counts) -> String {
+    let Counts { retries, moves, forbidden, hedges, last_resorts, .. } = counts;
+    let mut text = format!(
+        "{retries} refused requests went to another server, and {moves} that got no credit in time;\n\
+         {forbidden} refused ones did not, for the retry budget\n"
+    );
+    if hedges > 0 {
+        text += &format!("{hedges} requests that were slow were copied to another server\n");
+    }
+    if last_resorts > 0 {
+        text += &format!("{last_resorts} were refused everywhere and sent once more, to wait\n");
+    }
+    text + &format!("extra load: {}\n", format::percent(counts.extra_load()))
 }
 
 fn row(name: &str, figures: &Figures) -> [String; HEAD.len()] {
@@ -215,6 +234,7 @@ mod tests {
             time: 1_500 * MS,
             slo: None,
             deadline: None,
+            budget: None,
             algorithm: None,
             seed: 1,
         };

@@ -1,5 +1,6 @@
 //! The decision: once more, or enough.
 
+use core::iter::Sum;
 use core::time::Duration;
 
 use super::hedge::Timing;
@@ -81,6 +82,27 @@ pub struct Counts {
     pub last_resorts: u64,
     /// Calls that another replica might have served, and the retry budget forbade.
     pub forbidden: u64,
+}
+
+impl Counts {
+    /// Requests sent beside the first ones, as a part of the calls.
+    pub fn extra_load(&self) -> f64 {
+        let extra = self.retries + self.hedges + self.last_resorts;
+        if self.calls == 0 { 0.0 } else { extra as f64 / self.calls as f64 }
+    }
+}
+
+impl Sum for Counts {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            calls: sum.calls + one.calls,
+            retries: sum.retries + one.retries,
+            moves: sum.moves + one.moves,
+            hedges: sum.hedges + one.hedges,
+            last_resorts: sum.last_resorts + one.last_resorts,
+            forbidden: sum.forbidden + one.forbidden,
+        })
+    }
 }
 
 /// Decides for all calls of one client, which share its [`Budget`].

@@ -390,14 +390,7 @@ impl<'a> World<'a> {
     fn report(self) -> Report {
         let mut counts = Counts::default();
         self.servers.iter().for_each(|server| counts.add(server.counts()));
-        let mut retries = Retries::default();
-        for client in &self.clients {
-            let of_client = client.policy.counts();
-            retries.calls += of_client.calls;
-            retries.retries += of_client.retries;
-            retries.moves += of_client.moves;
-            retries.forbidden += of_client.forbidden;
-        }
+        let retries = self.clients.iter().map(|client| client.policy.counts()).sum();
         let memory = self.memory_use();
         Report {
             recorder: self.recorder,

@@ -1,0 +1,166 @@
+//! Control groups: each replica and the noise beside it share one CPU as one of several nodes does.
+//!
+//! ```text
+//!   core ─► group of replica 0: server + noise
+//!        ─► group of replica 1: server
+//! ```
+//!
+//! The groups have equal weights, so noise at one replica takes no CPU time from another, beyond
+//! what the scheduler's time slices make others wait.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{process, thread};
+
+use anyhow::{Context, Result, anyhow};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// Real-time microseconds of each second that a group's threads may use, so that a server's
+/// guardian may be one of them.
+const REALTIME_US: &str = "100000";
+
+/// The control groups of a comparison. They are removed when this is dropped, with all that runs in
+/// them.
+#[derive(Debug)]
+pub(super) struct Groups {
+    top: PathBuf,
+    groups: Vec<Group>,
+}
+
+/// That of one replica.
+#[derive(Debug)]
+pub(super) struct Group {
+    folder: PathBuf,
+}
+
+impl Groups {
+    /// Makes groups for so many replicas.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no control groups for CPU time, or does not let this process make any.
+    pub(super) fn new(replicas: usize) -> Result<Self> {
+        let mounts = fs::read_to_string("/proc/mounts").context("cannot read /proc/mounts")?;
+        let root = controller(&mounts, |root| {
+            fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default()
+        });
+        let root = root.ok_or_else(|| {
+            anyhow!("`noise` needs control groups for CPU time, and none are mounted here")
+        })?;
+        Self::below(&root, replicas).with_context(|| {
+            format!("cannot make control groups in {}; run this as root", root.display())
+        })
+    }
+
+    fn below(root: &Path, replicas: usize) -> Result<Self> {
+        let top = root.join(format!("seawall-{}", process::id()));
+        fs::create_dir(&top)?;
+        let mut groups = Self { top: top.clone(), groups: Vec::new() };
+        // Version 2 hands controllers down one by one; version 1 has no such file.
+        let subtree = top.join("cgroup.subtree_control");
+        if subtree.exists() {
+            fs::write(root.join("cgroup.subtree_control"), "+cpu")?;
+            fs::write(subtree, "+cpu")?;
+        }
+        // Kernels without real-time groups have no such file, and let all groups use real time.
+        let _ = fs::write(top.join("cpu.rt_runtime_us"), "900000");
+        for replica in 0..replicas {
+            let folder = top.join(format!("replica-{replica}"));
+            fs::create_dir(&folder)?;
+            let _ = fs::write(folder.join("cpu.rt_runtime_us"), REALTIME_US);
+            groups.groups.push(Group { folder });
+        }
+        Ok(groups)
+    }
+
+    pub(super) fn of(&self, replica: usize) -> &Group {
+        &self.groups[replica]
+    }
+}
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        for group in &self.groups {
+            group.end();
+        }
+        let _ = fs::remove_dir(&self.top);
+    }
+}
+
+impl Group {
+    /// The file to which a process writes its number to be one of the group's.
+    pub(super) fn members(&self) -> PathBuf {
+        self.folder.join("cgroup.procs")
+    }
+
+    /// Makes a process one of the group's, and what it starts from now on.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not let it in.
+    pub(super) fn take_in(&self, process: u32) -> Result<()> {
+        fs::write(self.members(), process.to_string())
+            .with_context(|| format!("cannot put a process into {}", self.folder.display()))
+    }
+
+    fn processes(&self) -> Vec<i32> {
+        let list = fs::read_to_string(self.members()).unwrap_or_default();
+        list.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+
+    /// Ends all that is in it, and the group.
+    fn end(&self) {
+        // Processes that are just being started may be missed once.
+        for _ in 0..100 {
+            for process in self.processes() {
+                let _ = kill(Pid::from_raw(process), Signal::SIGKILL);
+            }
+            if fs::remove_dir(&self.folder).is_ok() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// Where the controller of CPU time is mounted, of version 1 or of version 2 if that has it.
+fn controller(mounts: &str, controllers: impl Fn(&Path) -> String) -> Option<PathBuf> {
+    let mut second = None;
+    for line in mounts.lines() {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let &[_, folder, kind, options, ..] = &fields[..] else { continue };
+        if kind == "cgroup" && options.split(',').any(|option| option == "cpu") {
+            return Some(folder.into());
+        }
+        let has_cpu = || controllers(folder.as_ref()).split_whitespace().any(|name| name == "cpu");
+        if kind == "cgroup2" && has_cpu() {
+            second = Some(folder.into());
+        }
+    }
+    second
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: &str = "\
+tmpfs /sys/fs/cgroup tmpfs rw,relatime,mode=755 0 0
+cgroup /sys/fs/cgroup/cpuset cgroup rw,relatime,cpuset 0 0
+cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,relatime,cpu,cpuacct 0 0
+cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0
+";
+    const SECOND: &str = "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid,relatime 0 0\n";
+
+    #[test]
+    fn both_versions_are_found() {
+        let found = |mounts, controllers: &str| controller(mounts, |_| controllers.to_owned());
+        let path = |path: &str| Some(PathBuf::from(path));
+        assert_eq!(found(FIRST, "hugetlb"), path("/sys/fs/cgroup/cpu,cpuacct"));
+        assert_eq!(found(SECOND, "cpuset cpu io"), path("/sys/fs/cgroup"));
+        assert_eq!(found(SECOND, "cpuset io"), None);
+        assert_eq!(found("", ""), None);
+    }
+}
