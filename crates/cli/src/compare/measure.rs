@@ -64,8 +64,8 @@ impl Place {
         Ok((Self { servers, load }, note))
     }
 
-    fn start(&self, subject: &Subject) -> Result<Server> {
-        let options = subject.serve.iter().cloned();
+    fn start(&self, options: &[String]) -> Result<Server> {
+        let options = options.iter().cloned();
         match self.servers[..] {
             [core] => Server::start(std::iter::once(format!("--pin={core}")).chain(options)),
             _ => {
@@ -88,7 +88,8 @@ impl Place {
 pub(super) fn all(plan: &Plan, place: &Place) -> Result<Vec<Point>> {
     let (subjects, rates) = (plan.subjects()?, plan.rates()?);
     let rounds = u64::from(plan.rounds);
-    let groups = (!plan.noise.is_empty()).then(|| Groups::new(plan.replicas)).transpose()?;
+    let groups =
+        plan.noise.iter().any(Noise::is_program).then(|| Groups::new(plan.replicas)).transpose()?;
     let progress = Progress::of_steps(rounds * (subjects.len() * rates.len()) as u64);
     let mut points = Vec::new();
     for round in 1..=rounds {
@@ -99,10 +100,9 @@ pub(super) fn all(plan: &Plan, place: &Place) -> Result<Vec<Point>> {
                 let subject = &subjects[index];
                 progress.step(format!("round {round}: {}/s, {}", rate.label, subject.name));
                 let last = round == rounds && step + 1 == rates.len();
-                let (series, replicas, noise) = (plan.shows_time(), plan.replicas, &plan.noise);
+                let (series, noise) = (plan.shows_time(), &plan.noise);
                 let groups = groups.as_ref();
-                let run =
-                    Run { place, subject, rate, round, last, series, replicas, noise, groups };
+                let run = Run { place, subject, rate, round, last, series, noise, groups };
                 let point = run.measure().with_context(|| format!("variant {}", subject.name))?;
                 points.push(((step, index, round), point));
             }
@@ -122,7 +122,6 @@ struct Run<'a> {
     last: bool,
     /// Keep the run over time.
     series: bool,
-    replicas: usize,
     noise: &'a [Noise],
     groups: Option<&'a Groups>,
 }
@@ -134,13 +133,13 @@ impl Run<'_> {
             return Ok(Vec::new());
         };
         let start = |(noise, number): (&Noise, u64)| noise.start(groups, seed ^ number << 32);
-        self.noise.iter().zip(1..).map(start).collect()
+        let programs = self.noise.iter().filter(|noise| noise.is_program());
+        programs.zip(1..).map(start).collect()
     }
 
     fn measure(&self) -> Result<Point> {
-        let servers = (0..self.replicas)
-            .map(|_| self.place.start(self.subject))
-            .collect::<Result<Vec<Server>>>()?;
+        let start = |options: &Vec<String>| self.place.start(options);
+        let servers: Vec<Server> = self.subject.serve.iter().map(start).collect::<Result<_>>()?;
         let base = &self.subject.offer;
         let offer = Offer {
             servers: servers.iter().map(|server| server.address).collect(),

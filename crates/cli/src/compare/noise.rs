@@ -12,17 +12,22 @@ use nix::unistd::Pid;
 use seawall_control::Rng;
 use seawall_measure::ServiceTime;
 use serde::Deserialize;
+use toml::Table;
 
 use super::groups::{Group, Groups};
 
-/// A program that disturbs replicas.
+/// What disturbs replicas: a program beside them, or something that they do themselves.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Noise {
     /// The replicas, from 0. All that are named are disturbed at the same time.
     pub(super) replicas: Vec<usize>,
     /// The program and its arguments.
+    #[serde(default)]
     pub(super) command: Vec<String>,
+    /// Or what goes over their configuration.
+    #[serde(default)]
+    pub(super) serve: Table,
     /// How long it pauses between bursts. Default: it never does.
     pub(super) pauses: Option<ServiceTime>,
     /// How long a burst takes; needs `pauses`.
@@ -47,8 +52,8 @@ impl Noise {
     ///
     /// Says what is allowed.
     pub(super) fn check(&self, replicas: usize) -> Result<(), String> {
-        if self.command.is_empty() {
-            return Err("command is empty; write the program and its arguments".into());
+        if self.command.is_empty() == self.serve.is_empty() {
+            return Err("write either command, a program and its arguments, or serve".into());
         }
         if self.replicas.is_empty() || self.replicas.iter().any(|replica| *replica >= replicas) {
             return Err(format!("replicas: name some of 0 to {}", replicas - 1));
@@ -56,7 +61,15 @@ impl Noise {
         if self.pauses.is_some() != self.lasts.is_some() {
             return Err("pauses and lasts go together".into());
         }
+        if self.pauses.is_some() && !self.is_program() {
+            return Err("pauses and lasts are about a command".into());
+        }
         Ok(())
+    }
+
+    /// Whether it is a program of its own.
+    pub(super) fn is_program(&self) -> bool {
+        !self.command.is_empty()
     }
 
     /// Starts it in the groups of the replicas; equal seeds make equal bursts.
@@ -64,6 +77,10 @@ impl Noise {
     /// # Errors
     ///
     /// If the program does not start.
+    ///
+    /// # Panics
+    ///
+    /// If it is no [program](Self::is_program).
     pub(super) fn start(&self, groups: &Groups, seed: u64) -> Result<Running> {
         let start = |&replica: &usize| Program::start(&self.command, groups.of(replica));
         let programs: Vec<Program> = self.replicas.iter().map(start).collect::<Result<_>>()?;
@@ -146,6 +163,10 @@ mod tests {
         let half = read(&format!("{good}pauses = 'exp:1s'")).unwrap();
         assert_eq!(half.check(3).unwrap_err(), "pauses and lasts go together");
         assert!(read("replicas = [0]\ncommand = []").unwrap().check(1).is_err());
+        let both = read(&format!("{good}serve.kv.pipeline = 1")).unwrap();
+        assert!(both.check(3).unwrap_err().starts_with("write either command"));
+        let own = read("replicas = [0]\nserve.kv.pipeline = 1").unwrap();
+        assert_eq!((own.check(1), own.is_program()), (Ok(()), false));
         assert!(read(&format!("{good}every = '1s'")).unwrap_err().contains("every"));
     }
 }

@@ -103,8 +103,8 @@ fn yes() -> bool {
 #[derive(Clone, Debug)]
 pub(super) struct Subject {
     pub(super) name: String,
-    /// What `seawall serve` is told beyond core and address.
-    pub(super) serve: Vec<String>,
+    /// What each replica's `seawall serve` is told beyond core and address.
+    pub(super) serve: Vec<Vec<String>>,
     /// The load, but for servers, rates and seed.
     pub(super) offer: Offer,
     /// Whether the plan's noise disturbs it.
@@ -283,12 +283,18 @@ impl Plan {
         let (mut serve, mut load) = (self.serve.clone(), self.load.clone());
         table::lay(&mut serve, &variant.serve);
         table::lay(&mut load, &variant.load);
-        let config = serve::Config::deserialize(serve.clone())
-            .map_err(|error| problem(format!("serve: {}", one_line(&error))))?;
-        config.validate().map_err(|error| problem(format!("serve.{error}")))?;
         let offer = arguments::offer(self.app, &serve, &load).map_err(problem)?;
-        let (name, serve) = (variant.name.clone(), arguments::serve(self.app, &serve));
-        Ok(Subject { name, serve, offer, noise: variant.noise })
+        let replica = |replica| {
+            let mut serve = serve.clone();
+            let noise = self.noise.iter().filter(|noise| noise.replicas.contains(&replica));
+            noise.filter(|_| variant.noise).for_each(|noise| table::lay(&mut serve, &noise.serve));
+            let config = serve::Config::deserialize(serve.clone())
+                .map_err(|error| problem(format!("serve: {}", one_line(&error))))?;
+            config.validate().map_err(|error| problem(format!("serve.{error}")))?;
+            Ok(arguments::serve(self.app, &serve))
+        };
+        let serve = (0..self.replicas).map(replica).collect::<Result<_, PlanError>>()?;
+        Ok(Subject { name: variant.name.clone(), serve, offer, noise: variant.noise })
     }
 
     fn check(&self) -> Result<(), PlanError> {
@@ -390,7 +396,7 @@ mod tests {
             let name = file.unwrap().file_name().into_string().unwrap();
             match Plan::read(&open(&name).unwrap(), &[], &open) {
                 Ok(plan) => {
-                    assert_eq!(plan.variants.len(), 8, "{name}");
+                    assert!(plan.variants.len() >= 7, "{name}");
                     count += 1;
                 }
                 // What the others include offers no rates by itself.
@@ -409,7 +415,7 @@ mod tests {
             }
         }
         let others = [cfg!(feature = "rocks"), cfg!(feature = "columns")];
-        assert_eq!(count, 7 + others.into_iter().filter(|is_there| *is_there).count());
+        assert_eq!(count, 8 + others.into_iter().filter(|is_there| *is_there).count());
     }
 
     #[test]
@@ -427,7 +433,7 @@ mod tests {
             load.sessions = 4";
         let plan = Plan::read(text, &[("load.time".into(), "2s".into())], &nothing).unwrap();
         let subjects = plan.subjects().unwrap();
-        assert_eq!(subjects[0].serve, ["--json", "--set=server.budget=\"off\"", "synthetic"]);
+        assert_eq!(subjects[0].serve[0], ["--json", "--set=server.budget=\"off\"", "synthetic"]);
         let sessions: Vec<u32> = subjects.iter().map(|subject| subject.offer.sessions).collect();
         assert_eq!(sessions, [3, 4]);
         assert_eq!(subjects[1].offer.time.as_secs(), 2);

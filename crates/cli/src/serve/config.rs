@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow};
 use seawall_columns::server::ColumnsConfig;
 use seawall_control::config::duration;
 use seawall_control::predict::memory::MemoryPolicy;
-use seawall_kv::server::{KvConfig, LargeValues};
+use seawall_kv::server::{Cluster, KvConfig, LargeValues};
 #[cfg(feature = "rocks")]
 use seawall_rocks::server::RocksConfig;
 use seawall_rpc::ServerConfig;
@@ -57,6 +57,8 @@ pub(super) struct Kv {
     pub(super) memcached: Option<SocketAddr>,
     /// Commands that one memcached connection may have unanswered.
     pub(super) pipeline: u32,
+    /// The servers that share the keys.
+    pub(super) cluster: Cluster,
     /// Within how long the memory of an expired item becomes free although nobody looks at it.
     #[serde(with = "duration")]
     pub(super) sweep_period: Duration,
@@ -64,8 +66,9 @@ pub(super) struct Kv {
 
 impl Default for Kv {
     fn default() -> Self {
-        let KvConfig { store, large, memcached, pipeline, sweep_period, .. } = KvConfig::default();
-        Self { store, large, memcached, pipeline, sweep_period }
+        let KvConfig { store, large, cluster, memcached, pipeline, sweep_period, .. } =
+            KvConfig::default();
+        Self { store, large, cluster, memcached, pipeline, sweep_period }
     }
 }
 
@@ -129,8 +132,9 @@ pub(super) struct Metrics {
 impl Config {
     /// The key-value server that this describes.
     pub(super) fn kv(&self) -> KvConfig {
-        let Kv { store, large, memcached, pipeline, sweep_period } = self.kv.clone();
-        KvConfig { store, large, server: self.server.clone(), memcached, pipeline, sweep_period }
+        let Kv { store, large, cluster, memcached, pipeline, sweep_period } = self.kv.clone();
+        let server = self.server.clone();
+        KvConfig { store, large, cluster, server, memcached, pipeline, sweep_period }
     }
 
     /// The RocksDB server that this describes.
