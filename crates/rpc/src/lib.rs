@@ -55,8 +55,9 @@ pub use client::{
 pub use seawall_control::request::Budget;
 pub use secret::Secret;
 pub use server::{
-    ClassStats, Context, Guest, GuestListener, GuestReply, Guests, Limits, Router, Server,
-    ServerConfig, SpillAt, SpillConfig, SpillTls, StartError, Stats, Threads, TlsConfig,
+    ClassStats, Context, GuardianConfig, GuardianMode, Guest, GuestListener, GuestReply, Guests,
+    Limits, RealtimeError, Router, Server, ServerConfig, SpillAt, SpillConfig, SpillTls,
+    StartError, Stats, Threads, TlsConfig,
 };
 pub use status::Status;
 pub use tls::{ClientTls, TlsError};

@@ -6,5 +6,6 @@ pub mod memory;
 pub mod network;
 mod precision;
 pub mod queue;
+pub mod starvation;
 
 pub use precision::Precision;

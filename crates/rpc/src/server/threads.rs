@@ -10,6 +10,9 @@
 //!   └──────────────────────┘
 //! ```
 //!
+//! Dispatchers of real-time priority are the [guardian]. What handlers wait for is then up to a
+//! reactor of its own without that priority, on which the tasks that they start run, too.
+//!
 //! A dispatcher of its own keeps a long handler from blocking the requests behind it on its
 //! connections (Breakwater §3.1). On one core it could not run beside the handler anyway, so the
 //! worker itself turns to its reactor between handlers, which is cheaper than two threads that take
@@ -20,6 +23,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc;
 use std::task::{Context as TaskContext, Poll};
 use std::thread;
 use std::time::Duration;
@@ -27,11 +31,12 @@ use std::time::Duration;
 use seawall_control::Instant;
 use seawall_control::estimate::Ewma;
 use seawall_control::time::nanos;
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, Handle};
 use tokio::task::coop::unconstrained;
 
-use super::Shared;
+use super::guardian::{Guardian, GuardianMode, realtime};
 use super::run_queue::Job;
+use super::{Shared, StartError};
 use crate::clock;
 
 /// Tasks that a reactor thread runs before it asks the kernel for news again.
@@ -50,23 +55,36 @@ pub(super) struct Threads {
 
 impl Threads {
     /// Starts dispatchers and workers, all of which stop when `shared.stop` says so.
-    pub(super) fn start(shared: &Arc<Shared>) -> io::Result<Self> {
+    pub(super) fn start(shared: &Arc<Shared>) -> Result<Self, StartError> {
         let (dispatchers, workers) = (shared.config.dispatchers(), shared.config.workers());
         let mut started = Self { reactors: Vec::new(), threads: Vec::new() };
         if dispatchers == 0 {
             for index in 0..workers {
-                started.reactor(format!("seawall-{index}"), shared, true)?;
+                let reactor = started.reactor(format!("seawall-{index}"), shared, |shared| {
+                    // As a task among the others, not as the main future, so that connections
+                    // whose bytes have come go first.
+                    tokio::spawn(work(shared.clone()));
+                })?;
+                started.reactors.push(reactor);
             }
             return Ok(started);
         }
         for index in 0..dispatchers {
-            started.reactor(format!("seawall-io-{index}"), shared, false)?;
+            let dispatcher = started.dispatcher(format!("seawall-io-{index}"), shared)?;
+            started.reactors.push(dispatcher);
+        }
+        let mut reactors = started.reactors.clone();
+        let mut enlisted = None;
+        if let Some(guardian) = shared.guardian.get() {
+            reactors = vec![started.reactor("seawall-app".into(), shared, |_| {})?];
+            enlisted = Some(guardian.clone());
         }
         for index in 0..workers {
             let name = format!("seawall-worker-{index}");
-            let reactor = started.reactors[index % dispatchers].clone();
-            let shared = shared.clone();
+            let reactor = reactors[index % reactors.len()].clone();
+            let (shared, guardian) = (shared.clone(), enlisted.clone());
             started.spawn(name, move || {
+                guardian.inspect(|guardian| guardian.enlist());
                 reactor.block_on(shared.stop.or(work(shared.clone())));
             })?;
         }
@@ -81,19 +99,49 @@ impl Threads {
         }
     }
 
-    fn reactor(&mut self, name: String, shared: &Arc<Shared>, works: bool) -> io::Result<()> {
-        let runtime: Runtime =
-            Builder::new_current_thread().enable_all().event_interval(EVENT_INTERVAL).build()?;
-        self.reactors.push(runtime.handle().clone());
+    /// Starts a dispatcher, of real-time priority if there is to be a guardian.
+    fn dispatcher(&mut self, name: String, shared: &Arc<Shared>) -> Result<Handle, StartError> {
+        let config = shared.config.guardian;
+        if config.enabled == GuardianMode::Off {
+            return Ok(self.reactor(name, shared, |_| {})?);
+        }
+        let (tell, told) = mpsc::sync_channel(1);
+        let reactor = self.reactor(name, shared, move |_| {
+            // Nobody listens any more if the server did not start after all.
+            _ = tell.send(realtime::enter(&config));
+        })?;
+        match told.recv().map_err(io::Error::other)? {
+            Ok(()) => {
+                let guardian = || Arc::new(Guardian::new(shared.queue.clone()));
+                shared.guardian.get_or_init(guardian);
+            }
+            Err(error) if config.enabled == GuardianMode::On => return Err(error.into()),
+            Err(error) => tracing::info!(%error, "no guardian"),
+        }
+        Ok(reactor)
+    }
+
+    /// Starts a thread with a reactor, which does what `first` says before all else.
+    fn reactor(
+        &mut self,
+        name: String,
+        shared: &Arc<Shared>,
+        first: impl FnOnce(&Arc<Shared>) + Send + 'static,
+    ) -> io::Result<Handle> {
+        let mut runtime = Builder::new_current_thread();
+        runtime.enable_all().event_interval(EVENT_INTERVAL);
+        if shared.config.guardian.enabled != GuardianMode::Off {
+            runtime.on_thread_park(realtime::pace).on_thread_unpark(realtime::woken);
+        }
+        let runtime = runtime.build()?;
+        let handle = runtime.handle().clone();
         let shared = shared.clone();
         self.spawn(name, move || {
-            if works {
-                // As a task among the others, not as the main future, so that connections whose
-                // bytes have come go first.
-                runtime.spawn(work(shared.clone()));
-            }
+            let _in_runtime = runtime.enter();
+            first(&shared);
             runtime.block_on(shared.stop.wait());
-        })
+        })?;
+        Ok(handle)
     }
 
     fn spawn(&mut self, name: String, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
