@@ -17,8 +17,8 @@ use seawall_control::predict::starvation::{CpuDelay, Starved};
 use seawall_control::request::Stage;
 use seawall_control::wire::{Request, RequestOp, Status as WireStatus};
 use seawall_rpc::{Budget, CallError, GuardianMode, Server, ServerConfig, StartError};
-use support::raw::{Answer, Raw, frame};
 use starve::Starvation;
+use support::raw::{Answer, Raw, frame};
 use support::{ECHO, GROW, balanced, config, router, session, until};
 
 /// They share the machine's CPUs, and starve each other.

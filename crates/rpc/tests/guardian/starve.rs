@@ -24,8 +24,8 @@ pub(crate) struct Starvation {
 }
 
 impl Starvation {
-    /// Binds all workers to one CPU and all others but guardians to the rest, for good. `None` where that cannot be tested: with one CPU, or
-    /// without the right to real-time priority.
+    /// Binds all workers to one CPU and all others but guardians to the rest, for good. `None`
+    /// where that cannot be tested: with one CPU, or without the right to real-time priority.
     pub(crate) fn prepare() -> Option<CpuSet> {
         let allowed = sched_getaffinity(Pid::from_raw(0)).ok()?;
         let mut cpus = (0..CpuSet::count()).filter(|&cpu| allowed.is_set(cpu).unwrap_or(false));
