@@ -54,8 +54,8 @@ struct Pace {
 
 /// Gives the thread that calls real-time priority, until it has used up its share.
 pub(in crate::server) fn enter(config: &GuardianConfig) -> Result<(), RealtimeError> {
-    let realtime = config.priority.try_into().map(ThreadPriority::Crossplatform);
-    let realtime = realtime.map_err(|problem: &str| refused(config, problem))?;
+    let realtime =
+        ThreadPriority::try_from(config.priority).map_err(|problem| refused(config, problem))?;
     let normal = normal().ok_or_else(|| refused(config, "the thread's niceness is not known"))?;
     set_thread_priority_and_policy(thread_native_id(), realtime, FIFO)
         .map_err(|error| refused(config, &error.to_string()))?;
@@ -128,7 +128,7 @@ fn normal() -> Option<ThreadPriority> {
     // The nineteenth of all fields, as proc(5) counts them.
     let niceness: i32 = fields.split_whitespace().nth(16)?.parse().ok()?;
     (0..100_u8)
-        .filter_map(|value| value.try_into().ok().map(ThreadPriority::Crossplatform))
+        .filter_map(|value| ThreadPriority::try_from(value).ok())
         .find(|priority| priority.to_posix(OTHER).is_ok_and(|posix| posix == niceness))
 }
 
