@@ -46,7 +46,10 @@ fn start(config: ServerConfig) -> Option<(Server, nix::sched::CpuSet)> {
         Err(error) => panic!("{error}"),
     };
     assert!(server.is_guarded());
-    let cpu = Starvation::prepare()?;
+    let Some(cpu) = Starvation::prepare() else {
+        eprintln!("not tested: there is one CPU only");
+        return None;
+    };
     Some((server, cpu))
 }
 
@@ -127,7 +130,7 @@ async fn under_credits_they_come_back() {
     let session = session(&server).await;
     for _ in 0..10 {
         let starvation = Starvation::begin(cpu);
-        let doomed = seawall_rpc::Request::new(ECHO, "").with_deadline(4 * MS);
+        let doomed = seawall_rpc::Request::new(ECHO, "").with_deadline(20 * MS);
         let refused = session.call(doomed).await.unwrap_err();
         starvation.end();
         // Or the client saw first that it would be too late.
@@ -159,7 +162,7 @@ async fn the_predictor_can_be_replaced() {
     let mut client = Raw::open(server.address()).await;
     let starvation = Starvation::begin(cpu);
     client.send(&call(1, ECHO, Some(400 * MS), b"")).await;
-    client.send(&call(2, ECHO, Some(MS), b"")).await;
+    client.send(&call(2, ECHO, Some(20 * MS), b"")).await;
     // Only what is late is refused: the second, when its deadline has passed.
     let answer = client.reply(2).await;
     assert!(is_cpu_refusal(&answer), "{answer:?}");
@@ -177,7 +180,7 @@ async fn streams_survive_every_cut() {
     let payload = |id: u64| vec![id as u8; id as usize % 7 * 5];
     let batch = |first: u64| -> Vec<u8> {
         let frames = (first..first + 5).map(|id| {
-            let deadline = (id % 2 == 0).then_some(MS);
+            let deadline = (id % 2 == 0).then_some(5 * MS);
             call(id, ECHO, deadline, &payload(id))
         });
         frames.collect::<Vec<_>>().concat()
@@ -188,7 +191,7 @@ async fn streams_survive_every_cut() {
         let starvation = Starvation::begin(cpu);
         let began = Instant::now();
         let first = next;
-        while cut < batch(next).len() && began.elapsed() < 200 * MS {
+        while cut < batch(next).len() && began.elapsed() < 100 * MS {
             let stream = batch(next);
             let (head, tail) = stream.split_at(cut);
             client.send(head).await;
@@ -211,6 +214,8 @@ async fn streams_survive_every_cut() {
         }
         assert!(kept.iter().copied().eq((first..next).filter(|id| id % 2 == 1)));
         served += kept.len() as u64;
+        // Real-time threads have 95 % of a CPU at most.
+        tokio::time::sleep(100 * MS).await;
     }
     drop(client);
     let stats = balanced(&server).await;
@@ -222,17 +227,20 @@ async fn streams_survive_every_cut() {
 #[tokio::test]
 async fn refusals_stand_behind_what_is_half_written() {
     let _alone = ALONE.lock().await;
-    const LARGE: usize = 1 << 20;
-    let Some((server, cpu)) = start(guarded()) else { return };
+    const LARGE: usize = 8 << 20;
+    let mut config = guarded();
+    config.limits.unread_bytes = 64 << 20;
+    let Some((server, cpu)) = start(config) else { return };
     let mut client = Raw::connect_narrow(server.address()).await;
     client = client.greet(&seawall_control::wire::Hello::default()).await;
     client.send(&call(1, GROW, None, &(LARGE as u32).to_le_bytes())).await;
     until(|| server.stats().completions == 1).await;
     let starvation = Starvation::begin(cpu);
     for id in 2..100 {
-        client.send(&call(id, ECHO, Some(MS), b"doomed")).await;
+        client.send(&call(id, ECHO, Some(5 * MS), b"doomed")).await;
     }
     until(|| server.stats().refused() == 98).await;
+    starvation.end();
     client.widen();
     let answer = client.next().await.unwrap();
     assert_eq!((answer.head.id, answer.body), (1, vec![7; LARGE]));
@@ -242,7 +250,6 @@ async fn refusals_stand_behind_what_is_half_written() {
         assert!(is_cpu_refusal(&answer), "{answer:?}");
         refused.push(answer.head.id);
     }
-    starvation.end();
     refused.sort_unstable();
     assert!(refused.into_iter().eq(2..100));
     drop(client);

@@ -1,7 +1,7 @@
 //! Keeps the workers of the servers of this process from the CPU.
 
 use std::fs;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -24,25 +24,18 @@ pub(crate) struct Starvation {
 }
 
 impl Starvation {
-    /// Binds all workers to one CPU and all others but guardians to the rest, for good. `None`
+    /// Binds the threads of all servers to one CPU and all others to the rest, for good. `None`
     /// where that cannot be tested: with one CPU, or without the right to real-time priority.
     pub(crate) fn prepare() -> Option<CpuSet> {
-        let allowed = sched_getaffinity(Pid::from_raw(0)).ok()?;
-        let mut cpus = (0..CpuSet::count()).filter(|&cpu| allowed.is_set(cpu).unwrap_or(false));
-        let first = cpus.next()?;
-        let (mut cpu, mut rest) = (CpuSet::new(), CpuSet::new());
-        cpu.set(first).unwrap();
-        rest.set(cpus.next()?).unwrap();
-        cpus.for_each(|cpu| rest.set(cpu).unwrap());
+        static CPUS: LazyLock<Option<(CpuSet, CpuSet)>> = LazyLock::new(divide);
+        let (cpu, rest) = (*CPUS)?;
         thread::spawn(|| enter_realtime().ok()).join().unwrap()?;
         for task in fs::read_dir("/proc/self/task").unwrap() {
             let task = task.unwrap();
             let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
-            if !name.starts_with("seawall-io") {
-                let id = task.file_name().to_str().unwrap().parse().unwrap();
-                let place = if name.starts_with("seawall-worker") { &cpu } else { &rest };
-                _ = sched_setaffinity(Pid::from_raw(id), place); // it may have ended
-            }
+            let id = task.file_name().to_str().unwrap().parse().unwrap();
+            let place = if name.starts_with("seawall") { &cpu } else { &rest };
+            _ = sched_setaffinity(Pid::from_raw(id), place); // it may have ended
         }
         Some(cpu)
     }
@@ -89,4 +82,15 @@ impl Drop for Starvation {
 fn enter_realtime() -> Result<(), thread_priority::Error> {
     let fifo = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
     set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, fifo)
+}
+
+/// The first CPU that the process may use, and the others.
+fn divide() -> Option<(CpuSet, CpuSet)> {
+    let allowed = sched_getaffinity(Pid::from_raw(0)).ok()?;
+    let mut cpus = (0..CpuSet::count()).filter(|&cpu| allowed.is_set(cpu).unwrap_or(false));
+    let (mut first, mut rest) = (CpuSet::new(), CpuSet::new());
+    first.set(cpus.next()?).unwrap();
+    rest.set(cpus.next()?).unwrap();
+    cpus.for_each(|cpu| rest.set(cpu).unwrap());
+    Some((first, rest))
 }
