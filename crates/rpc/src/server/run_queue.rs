@@ -144,13 +144,16 @@ impl RunQueue {
 
     /// Waits until there is a job. One task may.
     pub(super) async fn until_busy(&self) {
-        let jobs = self.jobs.lock();
-        let is_idle = jobs.lanes.is_empty();
-        self.is_watched.store(is_idle, Relaxed); // which the lock orders
-        drop(jobs);
-        if is_idle {
+        if self.is_idle_and_watched() {
             self.busy.notified().await;
         }
+    }
+
+    fn is_idle_and_watched(&self) -> bool {
+        let jobs = self.jobs.lock();
+        let is_idle = jobs.lanes.is_empty();
+        self.is_watched.store(is_idle, Relaxed); // ordered by the lock
+        is_idle
     }
 
     /// Age of the oldest job.

@@ -1,8 +1,8 @@
 //! Keeps the workers of the servers of this process from the CPU.
 
 use std::fs;
-use std::sync::{Arc, LazyLock};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, LazyLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 

@@ -66,13 +66,6 @@ pub(in crate::server) fn enter(config: &GuardianConfig) -> Result<(), RealtimeEr
     Ok(())
 }
 
-/// Gives it back for good.
-pub(in crate::server) fn leave() {
-    if let Some(mut pace) = PACE.take() {
-        pace.set_realtime(false);
-    }
-}
-
 /// The thread goes on: called often, and before it sleeps.
 pub(in crate::server) fn pace() {
     PACE.with_borrow_mut(|pace| {
@@ -140,7 +133,7 @@ mod tests {
     #[test]
     fn a_thread_has_its_share_of_each_period_at_most() {
         let config = GuardianConfig { share: 0.3, ..GuardianConfig::default() };
-        let run = || {
+        let run = move || {
             if enter(&config).is_err() {
                 return; // not permitted here, which tests of the whole server tell of
             }
@@ -153,7 +146,7 @@ mod tests {
                 })
             });
             assert_eq!(policies, [true, true, false, false, true, true, false]);
-            leave();
+            PACE.take().unwrap().set_realtime(false);
             assert_eq!(thread_schedule_policy().unwrap(), OTHER);
         };
         std::thread::spawn(run).join().unwrap();

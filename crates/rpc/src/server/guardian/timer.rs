@@ -18,6 +18,10 @@ struct Descriptor(TimerFd);
 
 impl Timer {
     /// A timer that does not run.
+    #[expect(
+        deprecated,
+        reason = "its successor is unsafe, for descriptors that do not live as long: this does"
+    )]
     pub(super) fn new() -> io::Result<Self> {
         let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
         let timer = Descriptor(TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?);

@@ -102,8 +102,9 @@ mod tests {
         assert!(!workers.have_run() && !workers.can_run());
         let (go, wait) = channel::<bool>();
         thread::scope(|scope| {
-            let thread = scope.spawn(|| {
-                workers.enlist();
+            let enlisted = &workers;
+            let thread = scope.spawn(move || {
+                enlisted.enlist();
                 while wait.recv().unwrap() {}
             });
             while workers.with_threads(<[i32]>::is_empty) || workers.can_run() {
