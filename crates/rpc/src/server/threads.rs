@@ -34,7 +34,8 @@ use seawall_control::time::nanos;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::coop::unconstrained;
 
-use super::guardian::{Guardian, GuardianMode, realtime};
+use super::guardian::realtime::{self, Lowered};
+use super::guardian::{Guardian, GuardianMode};
 use super::run_queue::Job;
 use super::{Shared, StartError};
 use crate::clock;
@@ -69,8 +70,10 @@ impl Threads {
             }
             return Ok(started);
         }
+        let (pacer, lowered) = mpsc::channel();
         for index in 0..dispatchers {
-            let dispatcher = started.dispatcher(format!("seawall-io-{index}"), shared)?;
+            let name = format!("seawall-io-{index}");
+            let dispatcher = started.dispatcher(name, shared, pacer.clone())?;
             started.reactors.push(dispatcher);
         }
         let mut reactors = started.reactors.clone();
@@ -78,6 +81,8 @@ impl Threads {
         if let Some(guardian) = shared.guardian.get() {
             reactors = vec![started.reactor("seawall-app".into(), shared, |_| {})?];
             enlisted = Some(guardian.clone());
+            let config = shared.config.guardian;
+            started.spawn("seawall-pacer".into(), move || realtime::pacer(&config, &lowered))?;
         }
         for index in 0..workers {
             let name = format!("seawall-worker-{index}");
@@ -100,7 +105,12 @@ impl Threads {
     }
 
     /// Starts a dispatcher, of real-time priority if there is to be a guardian.
-    fn dispatcher(&mut self, name: String, shared: &Arc<Shared>) -> Result<Handle, StartError> {
+    fn dispatcher(
+        &mut self,
+        name: String,
+        shared: &Arc<Shared>,
+        pacer: mpsc::Sender<Lowered>,
+    ) -> Result<Handle, StartError> {
         let config = shared.config.guardian;
         if config.enabled == GuardianMode::Off {
             return Ok(self.reactor(name, shared, |_| {})?);
@@ -108,7 +118,7 @@ impl Threads {
         let (tell, told) = mpsc::sync_channel(1);
         let reactor = self.reactor(name, shared, move |_| {
             // Nobody listens any more if the server did not start after all.
-            _ = tell.send(realtime::enter(&config));
+            _ = tell.send(realtime::enter(&config, pacer));
         })?;
         match told.recv().map_err(io::Error::other)? {
             Ok(()) => {

@@ -160,6 +160,7 @@ async fn the_predictor_can_be_replaced() {
     let Some((server, cpu)) = start(guarded()) else { return };
     server.predict_cpu_delay_by(Box::new(Never));
     let mut client = Raw::open(server.address()).await;
+    client.tcp.set_nodelay(true).unwrap();
     let starvation = Starvation::begin(cpu);
     client.send(&call(1, ECHO, Some(400 * MS), b"")).await;
     client.send(&call(2, ECHO, Some(20 * MS), b"")).await;
@@ -247,7 +248,8 @@ async fn refusals_stand_behind_what_is_half_written() {
     let mut refused = Vec::new();
     for _ in 2..100 {
         let answer = client.next().await.unwrap();
-        assert!(is_cpu_refusal(&answer), "{answer:?}");
+        // By what the reply took, others of its length ahead would take as long, too.
+        assert_eq!(answer.status(), Some(WireStatus::Rejected), "{answer:?}");
         refused.push(answer.head.id);
     }
     refused.sort_unstable();

@@ -44,6 +44,9 @@ use workers::Workers;
 /// within 0.1 ms on a CPU that is free, so that this is the first sign that it is not.
 const LOOK: Duration = Duration::from_micros(250);
 
+/// Looks at the run queue, if there is much in it, take one in so many parts of the guardian's time.
+const PARTS: u32 = 10;
+
 /// Jobs that one look examines, the oldest: so much of the guardian's time it may take. Those
 /// behind them were judged when they came.
 const EXAMINED: usize = 1024;
@@ -86,6 +89,7 @@ impl Guardian {
             // The first look tells nothing: it is what the next is compared with.
             self.workers.have_run();
             let (mut ran_at, mut starved) = (clock::now(), false);
+            let mut next = Instant::ORIGIN;
             loop {
                 timer.tick().await?;
                 let now = clock::now();
@@ -98,9 +102,10 @@ impl Guardian {
                     if self.queue.len() == 0 {
                         break;
                     }
-                } else {
+                } else if now >= next {
                     starved = true;
                     self.refuse(now, ran_at);
+                    next = now + clock::now().since(now) * PARTS;
                 }
             }
             timer.stop()?;

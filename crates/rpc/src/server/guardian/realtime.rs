@@ -1,14 +1,22 @@
-//! Real-time priority for a thread that serves, and no more of the CPU at it than is sensible.
+//! Real-time priority for threads that serve, and no more of the CPU at it than is sensible.
+//!
+//! A thread that has used up its share of a period becomes an ordinary one for the rest of it. As
+//! such it may not run before the period is over, or long after, so that another thread gives it
+//! its priority back: the [`pacer`].
 
 use std::cell::RefCell;
 use std::fs;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+use std::thread;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use seawall_control::Instant;
 use thiserror::Error;
 use thread_priority::{
-    NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy,
-    set_thread_priority_and_policy, thread_native_id,
+    NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadId, ThreadPriority,
+    ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
 };
 
 use super::GuardianConfig;
@@ -38,9 +46,20 @@ pub struct RealtimeError {
     problem: String,
 }
 
+/// A thread that is to have its priority back, and when.
+#[derive(Debug)]
+pub(in crate::server) struct Lowered {
+    until: Instant,
+    realtime: ThreadPriority,
+    thread: Arc<Mutex<Option<ThreadId>>>,
+}
+
 /// What a thread has taken of its share.
 #[derive(Debug)]
 struct Pace {
+    /// Itself, until it ends.
+    thread: Arc<Mutex<Option<ThreadId>>>,
+    pacer: Sender<Lowered>,
     realtime: ThreadPriority,
     normal: ThreadPriority,
     share: Duration,
@@ -52,18 +71,43 @@ struct Pace {
     counted: Instant,
 }
 
-/// Gives the thread that calls real-time priority, until it has used up its share.
-pub(in crate::server) fn enter(config: &GuardianConfig) -> Result<(), RealtimeError> {
+/// Gives the thread that calls real-time priority. When it has used up its share, `pacer` is told.
+pub(in crate::server) fn enter(
+    config: &GuardianConfig,
+    pacer: Sender<Lowered>,
+) -> Result<(), RealtimeError> {
     let realtime =
         ThreadPriority::try_from(config.priority).map_err(|problem| refused(config, problem))?;
     let normal = normal().ok_or_else(|| refused(config, "the thread's niceness is not known"))?;
     set_thread_priority_and_policy(thread_native_id(), realtime, FIFO)
         .map_err(|error| refused(config, &error.to_string()))?;
-    let (now, share) = (clock::now(), PERIOD.mul_f64(config.share));
-    let (used, is_realtime) = (Duration::ZERO, true);
-    let pace = Pace { realtime, normal, share, is_realtime, began: now, used, counted: now };
-    PACE.set(Some(pace));
+    let now = clock::now();
+    PACE.set(Some(Pace {
+        thread: Arc::new(Mutex::new(Some(thread_native_id()))),
+        pacer,
+        realtime,
+        normal,
+        share: PERIOD.mul_f64(config.share),
+        is_realtime: true,
+        began: now,
+        used: Duration::ZERO,
+        counted: now,
+    }));
     Ok(())
+}
+
+/// Gives threads their priority back at the ends of their periods, until all have ended.
+pub(in crate::server) fn pacer(config: &GuardianConfig, lowered: &Receiver<Lowered>) {
+    let realtime = ThreadPriority::try_from(config.priority);
+    if !realtime.is_ok_and(|realtime| set(thread_native_id(), realtime, FIFO)) {
+        return; // then nobody else got it
+    }
+    while let Ok(Lowered { until, realtime, thread }) = lowered.recv() {
+        thread::sleep(until.since(clock::now()));
+        if let Some(thread) = *thread.lock() {
+            set(thread, realtime, FIFO);
+        }
+    }
 }
 
 /// The thread goes on: called often, and before it sleeps.
@@ -103,11 +147,26 @@ impl Pace {
         let (priority, policy) =
             if is_realtime { (self.realtime, FIFO) } else { (self.normal, OTHER) };
         self.is_realtime = is_realtime;
-        if let Err(error) = set_thread_priority_and_policy(thread_native_id(), priority, policy) {
-            // The process has given up the right to. It is tried again in the next period.
-            tracing::debug!(%error, is_realtime, "cannot change a guardian's priority");
+        if !is_realtime {
+            let (until, thread) = (self.began + PERIOD, self.thread.clone());
+            // Before it may lose the CPU. If there is no pacer, it can still do so itself.
+            _ = self.pacer.send(Lowered { until, realtime: self.realtime, thread });
         }
+        set(thread_native_id(), priority, policy);
     }
+}
+
+impl Drop for Pace {
+    fn drop(&mut self) {
+        *self.thread.lock() = None; // the number of an ended thread means nothing
+    }
+}
+
+/// True if it could be done.
+fn set(thread: ThreadId, priority: ThreadPriority, policy: ThreadSchedulePolicy) -> bool {
+    let set = set_thread_priority_and_policy(thread, priority, policy);
+    // It was permitted before. If the process has given that up, it is tried again all the same.
+    set.inspect_err(|error| tracing::debug!(%error, "cannot change a guardian's priority")).is_ok()
 }
 
 fn refused(config: &GuardianConfig, problem: &str) -> RealtimeError {
@@ -128,13 +187,15 @@ fn normal() -> Option<ThreadPriority> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::mpsc::channel;
     use thread_priority::thread_schedule_policy;
 
     #[test]
     fn a_thread_has_its_share_of_each_period_at_most() {
         let config = GuardianConfig { share: 0.3, ..GuardianConfig::default() };
         let run = move || {
-            if enter(&config).is_err() {
+            let (pacer, lowered) = channel();
+            if enter(&config, pacer).is_err() {
                 return; // not permitted here, which tests of the whole server tell of
             }
             let policies = PACE.with_borrow_mut(|pace| {
@@ -146,10 +207,30 @@ mod tests {
                 })
             });
             assert_eq!(policies, [true, true, false, false, true, true, false]);
-            PACE.take().unwrap().set_realtime(false);
-            assert_eq!(thread_schedule_policy().unwrap(), OTHER);
+            assert_eq!(lowered.try_iter().count(), 2);
         };
-        std::thread::spawn(run).join().unwrap();
+        thread::spawn(run).join().unwrap();
+    }
+
+    #[test]
+    fn who_cannot_run_gets_its_priority_back() {
+        let config = GuardianConfig { share: 0.01, ..GuardianConfig::default() };
+        let (sender, lowered) = channel();
+        let pacing = thread::spawn(move || pacer(&config, &lowered));
+        let run = move || {
+            if enter(&config, sender).is_err() {
+                return; // as above
+            }
+            let began = std::time::Instant::now();
+            while thread_schedule_policy().unwrap() == FIFO {
+                pace();
+            }
+            while thread_schedule_policy().unwrap() == OTHER {
+                assert!(began.elapsed() < Duration::from_secs(30), "nobody gave it back");
+            }
+        };
+        thread::spawn(run).join().unwrap();
+        pacing.join().unwrap(); // it ends when there is nobody to pace
     }
 
     #[test]
@@ -157,6 +238,8 @@ mod tests {
         let now = Instant::from_micros(1);
         let priority = ThreadPriority::Min;
         let mut pace = Pace {
+            thread: Arc::default(),
+            pacer: channel().0,
             realtime: priority,
             normal: priority,
             share: PERIOD / 2,
