@@ -34,7 +34,7 @@ use seawall_control::time::nanos;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::coop::unconstrained;
 
-use super::guardian::realtime::{self, Lowered};
+use super::guardian::realtime::{self, Spent};
 use super::guardian::{Guardian, GuardianMode};
 use super::run_queue::Job;
 use super::{Shared, StartError};
@@ -70,7 +70,7 @@ impl Threads {
             }
             return Ok(started);
         }
-        let (pacer, lowered) = mpsc::channel();
+        let (pacer, spent) = mpsc::channel();
         for index in 0..dispatchers {
             let name = format!("seawall-io-{index}");
             let dispatcher = started.dispatcher(name, shared, pacer.clone())?;
@@ -82,7 +82,7 @@ impl Threads {
             reactors = vec![started.reactor("seawall-app".into(), shared, |_| {})?];
             enlisted = Some(guardian.clone());
             let config = shared.config.guardian;
-            started.spawn("seawall-pacer".into(), move || realtime::pacer(&config, &lowered))?;
+            started.spawn("seawall-pacer".into(), move || realtime::pacer(&config, &spent))?;
         }
         for index in 0..workers {
             let name = format!("seawall-worker-{index}");
@@ -109,7 +109,7 @@ impl Threads {
         &mut self,
         name: String,
         shared: &Arc<Shared>,
-        pacer: mpsc::Sender<Lowered>,
+        pacer: mpsc::Sender<Spent>,
     ) -> Result<Handle, StartError> {
         let config = shared.config.guardian;
         if config.enabled == GuardianMode::Off {

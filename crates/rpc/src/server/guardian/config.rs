@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 pub struct GuardianConfig {
     /// Whether there is one. Default `auto`.
     pub enabled: GuardianMode,
-    /// Its priority under SCHED_FIFO, 1 to 99. Default 10: above all that is not real-time, below
-    /// what the kernel itself does at 50.
+    /// Its priority under SCHED_FIFO, 1 to 98. Default 10: above all that is not real-time, below
+    /// what the kernel itself does at 50. A thread that paces it has the next higher one.
     pub priority: u8,
     /// The part of each 10 ms that each of its threads may take at that priority, 0.01 to 0.9.
     /// Default 0.5. For the rest it competes with everybody, so that a flood of requests does not
@@ -42,7 +42,7 @@ impl Default for GuardianConfig {
 
 impl GuardianConfig {
     pub(in crate::server) fn validate(&self) -> Result<(), ConfigError> {
-        ConfigError::check_range("guardian.priority", self.priority, 1..=99)?;
+        ConfigError::check_range("guardian.priority", self.priority, 1..=98)?;
         ConfigError::check_range("guardian.share", self.share, 0.01..=0.9)
     }
 }
