@@ -10,8 +10,7 @@ use crate::tick;
 
 /// The shadow of a copied run queue, where a tick lasts `period` and the machine has `cpus` CPUs.
 pub(crate) fn shadow(copy: &snapshot, period: Duration, cpus: u32) -> Shadow {
-    let scheduler =
-        if copy.eevdf == 0 { Scheduler::Cfs(Cfs::new(cpus)) } else { Scheduler::Eevdf };
+    let scheduler = if copy.eevdf == 0 { Scheduler::Cfs(Cfs::new(cpus)) } else { Scheduler::Eevdf };
     let next_tick = tick::until_next(copy.now, copy.tick, period);
     let mut shadow = Shadow::new(scheduler, period, next_tick);
 
@@ -104,7 +103,6 @@ mod tests {
             now: 11_000_000,
             switched: 10_000_000,
             tick: 4_000_000,
-            root: 100,
             count: u32::try_from(entities.len()).unwrap(),
             eevdf: 1,
             ..snapshot::default()

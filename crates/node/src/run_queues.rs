@@ -76,12 +76,12 @@ impl RunQueues {
             rodata.tick_function = tick::handler()?;
         }
         let mut programs = open.load().map_err(Unavailable::from_loading)?;
-        let progs = &mut programs.progs;
+        let progs = &programs.progs;
         for (program, link) in [
-            (&mut progs.on_switch, &mut programs.links.on_switch),
-            (&mut progs.on_wakeup, &mut programs.links.on_wakeup),
-            (&mut progs.on_exit, &mut programs.links.on_exit),
-            (&mut progs.on_timer, &mut programs.links.on_timer),
+            (&progs.on_switch, &mut programs.links.on_switch),
+            (&progs.on_wakeup, &mut programs.links.on_wakeup),
+            (&progs.on_exit, &mut programs.links.on_exit),
+            (&progs.on_timer, &mut programs.links.on_timer),
         ] {
             *link = Some(program.attach().map_err(Unavailable::from_loading)?);
         }

@@ -39,7 +39,8 @@ mod tests {
 
     #[test]
     fn the_handler_is_found_if_addresses_are_shown() {
-        let symbols = "ffffffff81435200 t tick_nohz_handler_x\nffffffff814352e0 t tick_nohz_handler\n";
+        let symbols =
+            "ffffffff81435200 t tick_nohz_handler_x\nffffffff814352e0 t tick_nohz_handler\n";
         assert_eq!(find(symbols), Some(0xffff_ffff_8143_52e0));
         assert_eq!(find("ffffffff814352e1 t tick_sched_timer [m]\n"), Some(0xffff_ffff_8143_52e1));
         assert_eq!(find("0000000000000000 t tick_nohz_handler\n"), None);

@@ -233,8 +233,11 @@ fn table(report: &Report) -> String {
             ms(row.wait_mean_ms),
         ]
     };
-    let groups: Vec<Vec<_>> =
-        report.rows.chunks(Features::NAMED.len()).map(|mix| mix.iter().map(row).collect()).collect();
+    let groups: Vec<Vec<_>> = report
+        .rows
+        .chunks(Features::NAMED.len())
+        .map(|mix| mix.iter().map(row).collect())
+        .collect();
     let mut text = grid::render(&head, 2, &groups);
     let _ = writeln!(
         text,

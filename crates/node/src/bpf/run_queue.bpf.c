@@ -64,7 +64,6 @@ struct snapshot {
 	__u64 now;
 	__u64 switched; /* when the thread that runs was chosen */
 	__u64 tick;     /* when one of the CPU's timer interrupts was due */
-	__u64 root;     /* the queue at the top */
 	__u32 cpu;
 	__u32 count;
 	__u32 lost; /* for want of space */
@@ -310,7 +309,6 @@ int take_snapshot(void *unused)
 	copy->now = bpf_ktime_get_ns();
 	copy->switched = switched[copy->cpu & (CPUS_MAX - 1)];
 	copy->tick = ticked[copy->cpu & (CPUS_MAX - 1)];
-	copy->root = (__u64)root;
 	copy->eevdf = bpf_core_field_exists(current->se.deadline);
 	copy->count = copy->lost = copy->waiting = copy->chosen = 0;
 	push_queue(copy, root);

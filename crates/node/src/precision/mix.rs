@@ -114,9 +114,8 @@ fn bodies(mix: Mix) -> Vec<(usize, Body)> {
             spinners(0, 3).chain(helped).chain(in_turns).collect()
         }
         Mix::Io => {
-            let timers = [(5, 500), (9, 300)].map(|(ms, us)| {
-                (0, sleeper(Duration::from_millis(ms), Duration::from_micros(us)))
-            });
+            let timers = [(5, 500), (9, 300)]
+                .map(|(ms, us)| (0, sleeper(Duration::from_millis(ms), Duration::from_micros(us))));
             spinners(0, 3).chain([(0, writer())]).chain(timers).collect()
         }
     }

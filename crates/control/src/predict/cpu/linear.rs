@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::{Shadow, State, WAIT_MAX, signed};
+use super::{SHORTEST, Shadow, State, WAIT_MAX, signed};
 
 /// Σ over the threads T that stand before the one at `index`, U being the one after T:
 /// ((U.vruntime − T.vruntime) / time slice + 1) × time slice.
@@ -11,7 +11,7 @@ use super::{Shadow, State, WAIT_MAX, signed};
 /// Deviation: the paper prints T − U, which is negative for who is before the other, and would
 /// shorten the wait the farther T is ahead.
 pub(super) fn wait(shadow: &Shadow, index: usize) -> Duration {
-    let slice = signed(shadow.tick).max(1);
+    let slice = signed(shadow.tick).max(SHORTEST);
     let own = shadow.entities[index].vruntime;
     let waits = |state| state == State::Waiting;
     let mut order: Vec<i64> = shadow

@@ -48,6 +48,9 @@ pub const NICE_0: u64 = 1 << 20;
 /// for something that the shadow does not know.
 pub const WAIT_MAX: Duration = Duration::from_secs(10);
 
+/// No tick, burst or sleep is taken to be shorter (ns), so that time passes in each step.
+const SHORTEST: i64 = 1_000;
+
 /// What the run queue of one CPU looks like now.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::level::{Average, earliest_deadline, lowest_runtime};
-use super::{Entity, Features, Kind, Scheduler, Shadow, State, WAIT_MAX, signed};
+use super::{Entity, Features, Kind, SHORTEST, Scheduler, Shadow, State, WAIT_MAX, signed};
 
 /// Decisions of the scheduler that a prediction replays at most: more than 10 s of ticks.
 const STEPS: usize = 4096;
@@ -15,9 +15,6 @@ const DEPTH: usize = 16;
 /// The time that switching takes is accounted to no thread (§IV-B), so a turn that lasts exactly one
 /// tick seems a little shorter.
 const UNACCOUNTED: i64 = 10_000;
-
-/// No burst and no sleep is taken to be shorter, so that time passes.
-const SHORTEST: i64 = 1_000;
 
 /// Larger than all that the kernel gives.
 const WEIGHT_MAX: u64 = 1 << 40;
@@ -430,6 +427,7 @@ impl Node {
     fn new(entity: &Entity, features: Features) -> Self {
         let mut node =
             Self { entity: entity.clone(), children: Vec::new(), wakes: NEVER, burst_left: NEVER };
+        node.entity.weight = entity.weight.clamp(2, WEIGHT_MAX);
         if let Kind::Task(_, Some(habit)) = entity.kind
             && features >= Features::Dependent
         {

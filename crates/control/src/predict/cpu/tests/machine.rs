@@ -60,9 +60,14 @@ impl Machine {
 
     /// A thread that never sleeps.
     pub(super) fn spinner(&mut self, parent: Option<usize>, weight: f64) {
-        let v = self.rng.uniform() * 3.0;
-        let index =
-            self.add(Thing { v, deadline: v + SLICE / weight, ..Thing::new(parent, weight) });
+        let index = self.add(Thing::new(parent, weight));
+        // Nobody has the same history as another.
+        let mut next = Some(index);
+        while let Some(index) = next {
+            self.things[index].lag = self.rng.uniform() * 4.0 - 2.0;
+            self.things[index].v += self.rng.uniform() * 3.0;
+            next = self.things[index].parent;
+        }
         self.enqueue(index);
     }
 
