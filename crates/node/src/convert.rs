@@ -35,14 +35,14 @@ pub(crate) fn shadow(copy: &snapshot, period: Duration, cpus: u32) -> Shadow {
         .iter()
         .map(|it| {
             let parent = groups.get(&it.queue).copied();
-            self::entity(it, parent, unaccounted)
+            entity_of(it, parent, unaccounted)
         })
         .collect();
     shadow
 }
 
 /// One thread or group. What runs has run a little longer than the kernel has accounted yet.
-fn entity(it: &entity, parent: Option<usize>, unaccounted: u64) -> Entity {
+fn entity_of(it: &entity, parent: Option<usize>, unaccounted: u64) -> Entity {
     let state = match it.state {
         0 => State::Running,
         1 => State::Waiting,

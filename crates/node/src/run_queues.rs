@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 use std::time::Duration;
 
 use libbpf_rs::ProgramInput;
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use seawall_control::Instant;
 use seawall_control::predict::cpu::Shadow;
 
@@ -111,8 +111,8 @@ impl RunQueues {
         })
     }
 
-    /// A copy of the run queue of a CPU; and of the threads in it that wait and belong to the process
-    /// (0: any), one at random is watched from that moment on.
+    /// A copy of the run queue of a CPU; and of the threads in it that wait and belong to the
+    /// process (0: any), one at random is watched from that moment on.
     ///
     /// # Errors
     ///

@@ -20,7 +20,8 @@ pub enum Unavailable {
     /// This process may not load eBPF programs.
     #[error(
         "the kernel refuses to load eBPF programs: run as root, or give CAP_BPF and CAP_PERFMON; \
-         where these are there, a security module or lockdown forbids it; CPU waits are not predicted"
+         where these are there, a security module or lockdown forbids it; CPU waits are not \
+         predicted"
     )]
     NotPermitted(#[source] libbpf_rs::Error),
     /// The timer of ticks cannot be told apart from others.
@@ -32,8 +33,8 @@ pub enum Unavailable {
     /// What `/proc` holds cannot be read.
     #[error("cannot read /proc/kallsyms; CPU waits are not predicted")]
     Proc(#[source] io::Error),
-    /// The kernel does not know something that the programs use: it is older than 5.17, or was built
-    /// without CONFIG_BPF_SYSCALL or CONFIG_BPF_EVENTS.
+    /// The kernel does not know something that the programs use: it is older than 5.17, or was
+    /// built without CONFIG_BPF_SYSCALL or CONFIG_BPF_EVENTS.
     #[error(
         "the kernel does not accept the eBPF programs: Linux 5.17 or later with CONFIG_BPF_SYSCALL \
          and CONFIG_BPF_EVENTS is needed; CPU waits are not predicted"

@@ -241,8 +241,8 @@ fn table(report: &Report) -> String {
     let mut text = grid::render(&head, 2, &groups);
     let _ = writeln!(
         text,
-        "\n\nPaper (Linux 4.10, one core): +DEP within 8 ms in about {:.0} % of 1000 predictions; on 32 \
-         cores in 92 %, from 74 % to 98 %.",
+        "\n\nPaper (Linux 4.10, one core): +DEP within 8 ms in about {:.0} % of 1000 predictions; \
+         on 32 cores in 92 %, from 74 % to 98 %.",
         PUBLISHED * 1e2
     );
     for row in report.rows.iter().step_by(Features::NAMED.len()) {

@@ -1,5 +1,5 @@
-/* The few fields of the kernel's structures that are read. Where they really are is looked up in the
- * running kernel's BTF when the programs are loaded (CO-RE), so only names and types matter here. */
+/* The few fields of the kernel's structures that are read. Where they really are is looked up in
+ * the running kernel's BTF when the programs are loaded (CO-RE), so only names and types matter. */
 #pragma once
 
 typedef unsigned char __u8;

@@ -23,8 +23,8 @@ pub enum Mix {
     /// Two groups with equal shares, of three and of two such threads for each CPU (mix A: two
     /// users).
     Groups,
-    /// Beside three such threads, one that now and then wakes another for a short piece of work, and
-    /// two that work in turns (mixes B and C: `vips`, `dedup`).
+    /// Beside three such threads, one that now and then wakes another for a short piece of work,
+    /// and two that work in turns (mixes B and C: `vips`, `dedup`).
     Dependent,
     /// Beside three such threads, one that writes to a disk, and two that wait for timers, as for a
     /// network.

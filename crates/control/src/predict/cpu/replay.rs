@@ -12,8 +12,8 @@ const STEPS: usize = 4096;
 /// Groups within groups that are followed.
 const DEPTH: usize = 16;
 
-/// The time that switching takes is accounted to no thread (§IV-B), so a turn that lasts exactly one
-/// tick seems a little shorter.
+/// The time that switching takes is accounted to no thread (§IV-B), so a turn that lasts exactly
+/// one tick seems a little shorter.
 const UNACCOUNTED: i64 = 10_000;
 
 /// Larger than all that the kernel gives.

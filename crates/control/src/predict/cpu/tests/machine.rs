@@ -259,8 +259,10 @@ impl Machine {
         thing.lag = if stayed { 0.0 } else { (v - thing.v).clamp(-TICK, TICK) };
         (thing.queued, thing.delayed, thing.runs) = (false, false, false);
         let parent = thing.parent;
-        if parent.is_some() && self.level(parent).next().is_none() {
-            self.dequeue(parent.unwrap());
+        if let Some(group) = parent
+            && self.level(parent).next().is_none()
+        {
+            self.dequeue(group);
         }
     }
 
