@@ -73,8 +73,8 @@ proptest! {
         }
     }
 
-    /// One more who has run less than the one asked about makes it wait longer, never shorter. Where
-    /// CFS gives all shorter slices for it, the end of a slice may come sooner at a tick.
+    /// One more who has run less than the one asked about makes it wait longer, never shorter.
+    /// Where CFS gives all shorter slices for it, the end of a slice may come sooner at a tick.
     #[test]
     fn more_who_wait_ahead_never_shorten_the_wait(
         scheduler in schedulers(),
