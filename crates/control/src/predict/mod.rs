@@ -1,5 +1,6 @@
 //! Predictors: how long a request that joins a queue now will wait there, and what comes after.
 
+pub mod cpu;
 pub mod hold;
 pub mod lock;
 pub mod memory;
