@@ -77,6 +77,8 @@ fn main() -> ExitCode {
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         .init();
+    #[cfg(feature = "node")]
+    seawall_rpc::install_bouncer(seawall_node::Bounce::for_server);
     let done = match cli.command {
         Command::Demo(options) => demo::run(&options),
         Command::Serve(options) => serve::run(&options),

@@ -37,6 +37,7 @@
 //!
 //! It changes nothing in the kernel, and refuses nothing.
 
+mod bounce;
 mod convert;
 pub mod precision;
 mod run_queues;
@@ -56,5 +57,19 @@ mod programs {
     include!(concat!(env!("OUT_DIR"), "/run_queue.rs"));
 }
 
+#[allow(
+    unsafe_code,
+    missing_docs,
+    unreachable_pub,
+    unused_qualifications,
+    clippy::all,
+    clippy::pedantic,
+    reason = "generated"
+)]
+mod bounce_programs {
+    include!(concat!(env!("OUT_DIR"), "/bounce.rs"));
+}
+
+pub use bounce::{Bounce, BounceUnavailable};
 pub use run_queues::{Cost, RunQueues, Sample, Watched};
 pub use unavailable::Unavailable;

@@ -1,5 +1,5 @@
 //! Measures how soon a client learns that its call was refused while the server's process does not
-//! get the CPU, with a guardian and without.
+//! get the CPU, with each kind of guardian and without one.
 //!
 //! ```text
 //!   one core                                     the other core
@@ -25,14 +25,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, ensure};
 use bytes::Bytes;
 use clap::{Parser, ValueEnum};
-use comfy_table::{Table, presets};
+use comfy_table::Table;
+use comfy_table::presets::ASCII_MARKDOWN;
 use core_affinity::CoreId;
 use parking_lot::Mutex;
 use seawall_control::admission;
 use seawall_control::request::Stage;
 use seawall_control::wire::{self, RequestOp, ResponseOp, Status};
 use seawall_measure::Latencies;
-use seawall_rpc::{Budget, GuardianMode, Router, Server, ServerConfig};
+use seawall_rpc::{Budget, GuardianWay, Router, Server, ServerConfig};
 use thread_priority::{
     NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy,
     set_thread_priority_and_policy, thread_native_id,
@@ -67,6 +68,9 @@ struct Arguments {
     /// Situations.
     #[arg(long, value_delimiter = ',')]
     situations: Vec<Situation>,
+    /// Guardians; `kernel` needs the feature `node`.
+    #[arg(long, value_delimiter = ',')]
+    guardians: Vec<GuardianArgument>,
     /// Runs the server, for the command itself.
     #[arg(long, hide = true)]
     serve: Option<GuardianArgument>,
@@ -81,7 +85,9 @@ struct Arguments {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum GuardianArgument {
     Off,
-    On,
+    Threads,
+    #[cfg(feature = "node")]
+    Kernel,
 }
 
 /// Who else wants the core, and what the server's threads are worth there.
@@ -129,8 +135,13 @@ fn measure(arguments: &Arguments) -> Result<()> {
         [] => Situation::value_variants(),
         ref some => some,
     };
+    let guardians = match arguments.guardians[..] {
+        [] => GuardianArgument::value_variants(),
+        ref some => some,
+    };
     let mut table = Table::new();
-    table.load_preset(presets::ASCII_MARKDOWN).set_header([
+    table.load_style(ASCII_MARKDOWN);
+    table.set_header([
         "situation",
         "guardian",
         "calls",
@@ -150,7 +161,7 @@ fn measure(arguments: &Arguments) -> Result<()> {
         "max",
     ]);
     for &situation in situations {
-        for guardian in [GuardianArgument::Off, GuardianArgument::On] {
+        for &guardian in guardians {
             let mut tally = Tally::default();
             for _ in 0..arguments.rounds {
                 turn(arguments, situation, guardian, server, &mut tally)?;
@@ -229,9 +240,14 @@ fn serve(arguments: &Arguments, guardian: GuardianArgument, situation: Situation
         ..ServerConfig::default()
     };
     config.threads.workers = 1;
-    config.guardian.enabled = match guardian {
-        GuardianArgument::Off => GuardianMode::Off,
-        GuardianArgument::On => GuardianMode::On,
+    config.guardian.way = match guardian {
+        GuardianArgument::Off => GuardianWay::Off,
+        GuardianArgument::Threads => GuardianWay::Threads,
+        #[cfg(feature = "node")]
+        GuardianArgument::Kernel => {
+            seawall_rpc::install_bouncer(seawall_node::Bounce::for_server);
+            GuardianWay::Kernel
+        }
     };
     let service = Duration::from_micros(arguments.service_us);
     let router = Router::new().method(METHOD, "spin", move |_, payload: Bytes| async move {

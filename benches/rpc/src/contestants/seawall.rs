@@ -7,7 +7,7 @@ use anyhow::Result;
 use bytes::Bytes;
 use seawall_control::admission;
 use seawall_rpc::{
-    ClientConfig, Context, GuardianMode, Request, Router, Server, ServerConfig, Session,
+    ClientConfig, Context, GuardianWay, Request, Router, Server, ServerConfig, Session,
     StartError, Status,
 };
 
@@ -46,7 +46,7 @@ pub(super) fn serve(kind: Kind) -> Result<Server, StartError> {
     config.threads.workers = 1;
     config.threads.dispatchers = usize::from(!matches!(kind, Kind::Plain(_)));
     let guarded = matches!(kind, Kind::Guarded);
-    config.guardian.enabled = if guarded { GuardianMode::On } else { GuardianMode::Off };
+    config.guardian.way = if guarded { GuardianWay::Threads } else { GuardianWay::Off };
     Server::start(config, Router::new().method(METHOD, "echo", echo))
 }
 

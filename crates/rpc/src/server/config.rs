@@ -9,7 +9,7 @@ use seawall_control::config::{ConfigError, duration};
 use seawall_control::request::Budget;
 use serde::{Deserialize, Serialize};
 
-use super::guardian::{GuardianConfig, GuardianMode};
+use super::guardian::{GuardianConfig, GuardianWay};
 use super::spill::SpillConfig;
 use crate::trust::{Known, Trust};
 
@@ -210,6 +210,11 @@ impl ServerConfig {
         ConfigError::check_range("limits.violations", self.limits.violations, 1..=u32::MAX)?;
         ConfigError::check_range("limits.unread_bytes", self.limits.unread_bytes, 4096..=1 << 32)?;
         self.guardian.validate()?;
+        if self.guardian.way == GuardianWay::Kernel && self.tls.is_some() {
+            let problem = "\"kernel\" reads frames as they come, which TLS hides; allowed is \
+                           \"auto\", \"threads\" or \"off\"";
+            return Err(ConfigError::new("guardian.way", problem));
+        }
         self.trust.validate()?;
         self.spill.validate(self.listen)?;
         let authorities = self.tls.as_ref().and_then(|tls| tls.client_authorities.as_ref());
@@ -240,7 +245,7 @@ impl ServerConfig {
     /// Threads that only read and write; zero when workers do it between handlers.
     pub fn dispatchers(&self) -> usize {
         match (self.threads.dispatchers, self.workers()) {
-            (0, 1) => usize::from(self.guardian.enabled == GuardianMode::On),
+            (0, 1) => usize::from(self.guardian.way == GuardianWay::Threads),
             (0, workers) => workers.div_ceil(8),
             (dispatchers, _) => dispatchers,
         }

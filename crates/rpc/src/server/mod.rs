@@ -24,6 +24,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use seawall_control::bounce::Bouncer;
 use seawall_control::config::ConfigError;
 use seawall_control::controller::{Algorithm, Signal};
 use seawall_control::predict::starvation::CpuDelay;
@@ -34,7 +35,7 @@ use thiserror::Error;
 pub use classes::ClassStats;
 pub use config::{Limits, ServerConfig, Threads, TlsConfig};
 pub use context::Context;
-pub use guardian::{GuardianConfig, GuardianMode, RealtimeError};
+pub use guardian::{BouncerError, GuardianConfig, GuardianWay, RealtimeError, install_bouncer};
 pub use guest::{Guest, GuestListener, GuestReply, Guests};
 pub use router::Router;
 pub use spill::{SpillAt, SpillConfig, SpillTls};
@@ -43,7 +44,7 @@ pub use stats::Stats;
 use crate::clock;
 use crate::tls::{Acceptor, TlsError};
 use admission::Admission;
-use guardian::{Guardian, realtime};
+use guardian::{Guardian, kernel, realtime};
 use run_queue::RunQueue;
 use spill::Spill;
 use stats::Counters;
@@ -90,6 +91,9 @@ pub enum StartError {
     /// The guardian is wanted, and not permitted.
     #[error(transparent)]
     Guardian(#[from] RealtimeError),
+    /// The kernel is to be the guardian, and cannot.
+    #[error(transparent)]
+    Bouncer(#[from] BouncerError),
 }
 
 /// What all threads and connections of a server share.
@@ -105,6 +109,8 @@ struct Shared {
     spill: Option<Arc<Spill>>,
     /// Who answers while the workers do not get the CPU; nobody without real-time priority.
     guardian: OnceLock<Arc<Guardian>>,
+    /// Who answers before calls are read, if that was asked for.
+    bouncer: Option<Arc<dyn Bouncer>>,
     stop: Stop,
 }
 
@@ -134,6 +140,8 @@ impl Server {
         config.validate()?;
         let acceptor = config.tls.as_ref().map(Acceptor::new).transpose()?;
         let spill = Spill::new(&config.spill, config.rtt)?;
+        let by_kernel = config.guardian.way == GuardianWay::Kernel;
+        let bouncer = by_kernel.then(kernel::open).transpose()?;
         let queue = Arc::new(RunQueue::default());
         let shared = Arc::new(Shared {
             algorithm: algorithm.name(),
@@ -143,6 +151,7 @@ impl Server {
             counters: Counters::default(),
             spill,
             guardian: OnceLock::new(),
+            bouncer,
             stop: Stop::default(),
             config,
         });
@@ -174,10 +183,10 @@ impl Server {
 
     /// True if a guardian answers while the workers do not get the CPU.
     pub fn is_guarded(&self) -> bool {
-        self.shared.guardian.get().is_some()
+        self.shared.guardian.get().is_some() || self.shared.bouncer.is_some()
     }
 
-    /// Has the guardian, if there is one, predict the workers' waits for a CPU by `predictor`, in
+    /// Has the guardian's threads, if it has some, predict the workers' waits for a CPU by `predictor`, in
     /// place of what they have waited before.
     pub fn predict_cpu_delay_by(&self, predictor: Box<dyn CpuDelay>) {
         if let Some(guardian) = self.shared.guardian.get() {
@@ -253,6 +262,14 @@ impl Drop for Server {
 }
 
 impl Shared {
+    /// The thread that calls runs handlers.
+    fn enlist(&self) {
+        let Some(bouncer) = &self.bouncer else { return };
+        if let Err(error) = bouncer.enlist() {
+            tracing::error!(%error, "the kernel does not watch a worker");
+        }
+    }
+
     /// A thread that reads and writes is about to go on.
     fn pace(&self) {
         if self.guardian.get().is_some() {

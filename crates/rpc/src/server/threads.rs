@@ -35,7 +35,7 @@ use tokio::runtime::{Builder, Handle};
 use tokio::task::coop::unconstrained;
 
 use super::guardian::realtime::{self, Spent};
-use super::guardian::{Guardian, GuardianMode};
+use super::guardian::{Guardian, GuardianWay};
 use super::run_queue::Job;
 use super::{Shared, StartError};
 use crate::clock;
@@ -62,6 +62,7 @@ impl Threads {
         if dispatchers == 0 {
             for index in 0..workers {
                 let reactor = started.reactor(format!("seawall-{index}"), shared, |shared| {
+                    shared.enlist();
                     // As a task among the others, not as the main future, so that connections
                     // whose bytes have come go first.
                     tokio::spawn(work(shared.clone()));
@@ -89,6 +90,7 @@ impl Threads {
             let reactor = reactors[index % reactors.len()].clone();
             let (shared, guardian) = (shared.clone(), enlisted.clone());
             started.spawn(name, move || {
+                shared.enlist();
                 guardian.inspect(|guardian| guardian.enlist());
                 reactor.block_on(shared.stop.or(work(shared.clone())));
             })?;
@@ -112,7 +114,7 @@ impl Threads {
         pacer: mpsc::Sender<Spent>,
     ) -> Result<Handle, StartError> {
         let config = shared.config.guardian;
-        if config.enabled == GuardianMode::Off {
+        if !config.wants_threads() {
             return Ok(self.reactor(name, shared, |_| {})?);
         }
         let (tell, told) = mpsc::sync_channel(1);
@@ -125,7 +127,7 @@ impl Threads {
                 let guardian = || Arc::new(Guardian::new(shared.queue.clone()));
                 shared.guardian.get_or_init(guardian);
             }
-            Err(error) if config.enabled == GuardianMode::On => return Err(error.into()),
+            Err(error) if config.way == GuardianWay::Threads => return Err(error.into()),
             Err(error) => tracing::info!(%error, "no guardian"),
         }
         Ok(reactor)
@@ -140,7 +142,7 @@ impl Threads {
     ) -> io::Result<Handle> {
         let mut runtime = Builder::new_current_thread();
         runtime.enable_all().event_interval(EVENT_INTERVAL);
-        if shared.config.guardian.enabled != GuardianMode::Off {
+        if shared.config.guardian.wants_threads() {
             runtime.on_thread_park(realtime::pace).on_thread_unpark(realtime::woken);
         }
         let runtime = runtime.build()?;
@@ -216,14 +218,6 @@ fn run(since: Instant, began: Instant, job: Job, turn: &mut Ewma) -> (Instant, b
 /// Lets all other tasks of the thread run, and its reactor look for news.
 async fn yield_to_reactor() {
     tokio::task::yield_now().await;
-}
-
-/// The same for a task that is being polled and has more to do: it is polled again then. Waking
-/// itself would get it many turns before a worker of this thread gets one.
-pub(super) fn poll_again(cx: &mut TaskContext<'_>) {
-    let others = yield_to_reactor();
-    tokio::pin!(others);
-    assert!(others.poll(cx).is_pending(), "the others have not run yet");
 }
 
 /// A flag that threads and tasks can wait for.

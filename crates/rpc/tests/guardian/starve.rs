@@ -60,22 +60,22 @@ impl Starvation {
     }
 
     /// Lets the workers run. Fails if they could before.
-    pub(crate) fn end(mut self) {
+    pub(crate) fn end(self) {
         assert!(!self.thread.as_ref().unwrap().is_finished(), "the starvation ended too early");
-        self.release();
     }
 
-    fn release(&mut self) {
+    /// Lets the workers run soon.
+    pub(crate) fn release(&self) {
         self.stop.store(true, SeqCst);
-        if let Some(thread) = self.thread.take() {
-            thread.join().unwrap();
-        }
     }
 }
 
 impl Drop for Starvation {
     fn drop(&mut self) {
         self.release();
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
     }
 }
 

@@ -20,6 +20,7 @@
 //! [`Stage::CPU`]: seawall_control::request::Stage::CPU
 
 mod config;
+pub(super) mod kernel;
 pub(super) mod realtime;
 mod timer;
 mod workers;
@@ -32,7 +33,8 @@ use parking_lot::Mutex;
 use seawall_control::Instant;
 use seawall_control::predict::starvation::{CpuDelay, Episodes, Starved};
 
-pub use config::{GuardianConfig, GuardianMode};
+pub use config::{GuardianConfig, GuardianWay};
+pub use kernel::{BouncerError, install_bouncer};
 pub use realtime::RealtimeError;
 
 use super::run_queue::RunQueue;
