@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use libbpf_rs::{MapCore, MapFlags, MapImpl, Mut};
+use libbpf_rs::{MapCore, MapFlags, MapMut};
 use seawall_control::Instant;
 use seawall_control::bounce::{Bounced, Problem};
 
@@ -97,7 +97,7 @@ impl fmt::Debug for Connection {
     }
 }
 
-fn forget(map: &MapImpl<'_, Mut>, cookie: &[u8]) {
+fn forget(map: &MapMut<'_>, cookie: &[u8]) {
     // It may never have come there.
     _ = map.delete(cookie);
 }

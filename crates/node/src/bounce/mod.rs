@@ -21,8 +21,8 @@ use std::os::fd::AsRawFd;
 use std::ptr;
 use std::sync::Arc;
 
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::ProgramInput;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use seawall_control::bounce::{Bounced, Bouncer, Problem};
 
 pub use unavailable::BounceUnavailable;

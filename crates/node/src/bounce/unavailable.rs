@@ -12,7 +12,9 @@ const BTF: &str = "/sys/kernel/btf/vmlinux";
 #[non_exhaustive]
 pub enum BounceUnavailable {
     /// The kernel does not describe its structures.
-    #[error("the kernel has no type information at {BTF}: it was built without CONFIG_DEBUG_INFO_BTF")]
+    #[error(
+        "the kernel has no type information at {BTF}: it was built without CONFIG_DEBUG_INFO_BTF"
+    )]
     NoBtf,
     /// This process may not load eBPF programs.
     #[error(

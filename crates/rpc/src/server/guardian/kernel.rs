@@ -21,7 +21,9 @@ pub fn install_bouncer(open: Open) -> bool {
 /// A bouncer for one server.
 pub(in crate::server) fn open() -> Result<Arc<dyn Bouncer>, BouncerError> {
     let open = OPEN.get().ok_or_else(|| {
-        BouncerError("the program was built without it (`seawall` has it with the feature node)".into())
+        BouncerError(
+            "the program was built without it (`seawall` has it with the feature node)".into(),
+        )
     })?;
     open().map_err(|problem| BouncerError(problem.to_string()))
 }
