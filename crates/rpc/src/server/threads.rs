@@ -24,7 +24,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc;
-use std::task::{Context as TaskContext, Poll};
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
