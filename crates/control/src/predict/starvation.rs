@@ -29,11 +29,12 @@ pub trait CpuDelay: fmt::Debug + Send {
     fn on_episode(&mut self, now: Instant, waited: Duration);
 }
 
-/// Predicts from what such threads have waited before, and from how long they already do: the age
-/// of the wait plus the mean of the newest episodes.
+/// Predicts from what such threads have waited before, and from how long they already do: what is
+/// missing to the mean of the newest episodes, or the age of the wait if that is more.
 ///
-/// Without history the prediction is the age, so that a request gives up when half of what it had
-/// is gone. It knows nothing of who else wants the CPU, as the shadow of a scheduler's queue does.
+/// A wait that is older than others were is thought to be half over, and so is the first of all: a
+/// request gives up when half of what it had is gone. Nothing is known here of who else wants the
+/// CPU, as the shadow of a scheduler's queue does.
 ///
 /// ```
 /// use core::time::Duration;
@@ -45,7 +46,7 @@ pub trait CpuDelay: fmt::Debug + Send {
 /// let mut episodes = Episodes::default();
 /// assert_eq!(episodes.predict(now, &starved), Duration::from_micros(300));
 /// episodes.on_episode(since, Duration::from_millis(4));
-/// assert_eq!(episodes.predict(now, &starved), Duration::from_micros(4_300));
+/// assert_eq!(episodes.predict(now, &starved), Duration::from_micros(3_700));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Episodes {
@@ -68,7 +69,8 @@ impl Default for Episodes {
 impl CpuDelay for Episodes {
     fn predict(&self, now: Instant, starved: &Starved<'_>) -> Duration {
         let mean = Duration::from_nanos(self.mean.value().unwrap_or(0.0) as u64);
-        now.since(starved.since).saturating_add(mean)
+        let age = now.since(starved.since);
+        age.max(mean.saturating_sub(age))
     }
 
     fn on_episode(&mut self, _now: Instant, waited: Duration) {
@@ -96,5 +98,15 @@ mod tests {
         episodes.on_episode(at(0), Duration::MAX);
         let old = Starved::new(Instant::ORIGIN, &[]);
         assert!(episodes.predict(Instant::NEVER, &old) > ms(1)); // does not overflow
+    }
+
+    #[test]
+    fn a_wait_that_outlasts_others_is_half_over() {
+        let (at, ms) = (|ms: u64| Instant::from_micros(ms * 1_000), Duration::from_millis);
+        let mut episodes = Episodes::default();
+        episodes.on_episode(at(0), ms(8));
+        let starved = Starved::new(at(10), &[]);
+        let predicted = [10, 12, 14, 15, 18, 30].map(|now| episodes.predict(at(now), &starved));
+        assert_eq!(predicted, [8, 6, 4, 5, 8, 20].map(ms));
     }
 }

@@ -235,11 +235,11 @@ int enlist(void *unused)
  * seawall_control::predict::starvation::Episodes does. */
 static __u64 predict(__u64 now)
 {
-	__u64 since = starved_since();
+	__u64 since = starved_since(), age = now - since;
 
 	if (running || !waiting || now < since + LOOK)
 		return 0;
-	return now - since + episodes;
+	return episodes > 2 * age ? episodes - age : age;
 }
 
 /* The server may be about to write, or in the middle of a frame, unless this is false after the
