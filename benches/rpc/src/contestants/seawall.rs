@@ -7,8 +7,8 @@ use anyhow::Result;
 use bytes::Bytes;
 use seawall_control::admission;
 use seawall_rpc::{
-    ClientConfig, Context, GuardianWay, Request, Router, Server, ServerConfig, Session,
-    StartError, Status,
+    ClientConfig, Context, GuardianWay, Request, Router, Server, ServerConfig, Session, StartError,
+    Status,
 };
 
 use crate::closed_loop::Caller;

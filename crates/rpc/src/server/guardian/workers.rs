@@ -47,8 +47,8 @@ impl Workers {
     /// True if any has run since this was last asked.
     pub(super) fn have_run(&self) -> bool {
         let mut threads = self.0.lock();
-        // All of them, so that all are known at the next look.
-        threads.threads.iter_mut().fold(false, |any, thread| thread.has_run() || any)
+        // All of them are looked at, so that all are known at the next look.
+        threads.threads.iter_mut().map(|thread| u32::from(thread.has_run())).sum::<u32>() > 0
     }
 
     /// True if any wants to run. If none does they are blocked elsewhere, or have nothing to do.
