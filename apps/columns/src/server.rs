@@ -1,15 +1,12 @@
 //! The server: a store behind the native protocol.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use seawall_control::config::ConfigError;
-use seawall_control::controller::Signal;
 use seawall_control::request::Class;
-use seawall_rpc::{Context, Router, Server, ServerConfig, Stats, Status};
+use seawall_rpc::{Context, Router, Server, ServerConfig, Status};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -30,14 +27,6 @@ pub struct ColumnsConfig {
     pub store: StoreConfig,
     /// The native listener, and how requests are admitted.
     pub server: ServerConfig,
-}
-
-/// A column server that runs on threads of its own. Dropping it stops it at once;
-/// [`shutdown`](Self::shutdown) answers first what it has accepted.
-#[derive(Debug)]
-pub struct ColumnsServer {
-    server: Server,
-    store: Arc<Store>,
 }
 
 /// Why a server did not start.
@@ -74,50 +63,21 @@ impl ColumnsConfig {
     }
 }
 
-impl ColumnsServer {
-    /// Reads the series and starts to serve it.
-    ///
-    /// # Errors
-    ///
-    /// Names what is wrong with the configuration, the series, the certificates or the address.
-    pub fn start(config: ColumnsConfig) -> Result<Self, StartError> {
-        config.validate()?;
-        let close = file::read_close(&config.file)?;
-        tracing::info!(rows = close.len(), "read the series");
-        let store = Arc::new(Store::new(close, &config.store));
-        let server = Server::start(config.server, router(&store))?;
-        Ok(Self { server, store })
-    }
-
-    /// Where it listens: the configured address, with the port that the system chose if that was 0.
-    pub fn address(&self) -> SocketAddr {
-        self.server.address()
-    }
-
-    /// What happened so far.
-    pub fn stats(&self) -> Stats {
-        self.server.stats()
-    }
-
-    /// Tells the controller what the program has measured, such as power or memory bandwidth, for
-    /// utilities that value them.
-    pub fn signal(&self, signal: Signal) {
-        self.server.signal(signal);
-    }
-
-    /// The store, which may be used beside the server.
-    pub fn store(&self) -> &Store {
-        &self.store
-    }
-
-    /// Stops: lets nothing new in, and waits up to `grace` for what was accepted to be answered and
-    /// for clients to go. What is left then is cancelled.
-    pub fn shutdown(self, grace: Duration) {
-        self.server.shutdown(grace);
-    }
+/// Reads the series and serves it, on threads of the server's own.
+///
+/// # Errors
+///
+/// Names what is wrong with the configuration, the series, the certificates or the address.
+pub fn start(config: ColumnsConfig) -> Result<Server, StartError> {
+    config.validate()?;
+    let close = file::read_close(&config.file)?;
+    tracing::info!(rows = close.len(), "read the series");
+    let store = Arc::new(Store::new(close, &config.store));
+    Ok(Server::start(config.server, router(&store))?)
 }
 
-fn router(store: &Arc<Store>) -> Router {
+/// The methods of a store.
+pub fn router(store: &Arc<Store>) -> Router {
     let methods = [
         (native::COMPUTE, "compute", Class::default()),
         (native::MAX, "max", Class::default()),

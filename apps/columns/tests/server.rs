@@ -1,16 +1,18 @@
 //! The server, over real connections.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use seawall_columns::file;
 use seawall_columns::native::{COMPUTE, Computed, MAX, Request};
 use seawall_columns::series::Series;
-use seawall_columns::server::{ColumnsConfig, ColumnsServer, StartError};
+use seawall_columns::server::{ColumnsConfig, StartError, router, start};
 use seawall_columns::smoothing::smooth;
+use seawall_columns::store::Store;
 use seawall_control::admission;
-use seawall_rpc::{CallError, Client, ClientConfig, Request as Call, Status};
+use seawall_rpc::{CallError, Client, ClientConfig, Request as Call, Server, Status};
 use seawall_sync::MemoryPolicy;
 
 const ROWS: usize = 20_003;
@@ -24,7 +26,7 @@ fn config(file: &Path, algorithm: &str) -> ColumnsConfig {
     config
 }
 
-fn client(server: &ColumnsServer) -> Client {
+fn client(server: &Server) -> Client {
     Client::new([server.address()], ClientConfig::default())
 }
 
@@ -45,7 +47,8 @@ async fn columns_are_computed_with_from_afar_by_each_method() {
     {
         let mut config = config(&path, algorithm);
         config.store.semaphore = semaphore;
-        let server = ColumnsServer::start(config).unwrap();
+        let store = Arc::new(Store::new(series.close.clone().into(), &config.store));
+        let server = Server::start(config.server, router(&store)).unwrap();
         let client = client(&server);
         for span in [1, 5, 300] {
             let mut expected = Vec::new();
@@ -54,7 +57,7 @@ async fn columns_are_computed_with_from_afar_by_each_method() {
             for method in [COMPUTE, request.method()] {
                 let smoothed = compute(&client, method, request).await;
                 assert_eq!(smoothed, Computed { rows: ROWS as u32, value: expected[ROWS - 1] });
-                assert_eq!(server.store().smoothed().values()[..], expected[..]);
+                assert_eq!(store.smoothed().values()[..], expected[..]);
             }
             for method in [COMPUTE, MAX] {
                 assert_eq!(compute(&client, method, Request::max()).await.value, most);
@@ -78,7 +81,7 @@ async fn nonsense_fails_the_call_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("series.arrow");
     file::write(&path, &Series::generate(100, 1)).unwrap();
-    let server = ColumnsServer::start(config(&path, "none")).unwrap();
+    let server = start(config(&path, "none")).unwrap();
     let client = client(&server);
     for (method, payload, expected) in [
         (COMPUTE, Bytes::new(), "ends too early"),
@@ -100,7 +103,7 @@ async fn nonsense_fails_the_call_and_nothing_else() {
 fn a_file_that_is_missing_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("none.arrow");
-    let error = ColumnsServer::start(config(&path, "none")).unwrap_err();
+    let error = start(config(&path, "none")).unwrap_err();
     assert!(matches!(error, StartError::File(_)), "{error}");
     assert!(error.to_string().contains("seawall-columns build"), "{error}");
 }

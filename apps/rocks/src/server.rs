@@ -1,15 +1,12 @@
 //! The server: a store behind the native protocol.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use seawall_control::config::ConfigError;
-use seawall_control::controller::Signal;
 use seawall_control::request::Class;
-use seawall_rpc::{Context, Router, Server, ServerConfig, Stats, Status};
+use seawall_rpc::{Context, Router, Server, ServerConfig, Status};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -29,13 +26,6 @@ pub struct RocksConfig {
     pub store: StoreConfig,
     /// The native listener, and how requests are admitted.
     pub server: ServerConfig,
-}
-
-/// A RocksDB server that runs on threads of its own. Dropping it stops it at once;
-/// [`shutdown`](Self::shutdown) answers first what it has accepted.
-#[derive(Debug)]
-pub struct RocksServer {
-    server: Server,
 }
 
 /// Why a server did not start.
@@ -72,43 +62,20 @@ impl RocksConfig {
     }
 }
 
-impl RocksServer {
-    /// Opens the store and starts to serve it.
-    ///
-    /// # Errors
-    ///
-    /// Names what is wrong with the configuration, the store, the certificates or the address.
-    pub fn start(config: RocksConfig) -> Result<Self, StartError> {
-        config.validate()?;
-        let store = Arc::new(Store::open(&config.folder, &config.store)?);
-        tracing::info!(folder = %config.folder.display(), "opened the store");
-        Ok(Self { server: Server::start(config.server, router(&store))? })
-    }
-
-    /// Where it listens: the configured address, with the port that the system chose if that was 0.
-    pub fn address(&self) -> SocketAddr {
-        self.server.address()
-    }
-
-    /// What happened so far.
-    pub fn stats(&self) -> Stats {
-        self.server.stats()
-    }
-
-    /// Tells the controller what the program has measured, such as power or memory bandwidth, for
-    /// utilities that value them.
-    pub fn signal(&self, signal: Signal) {
-        self.server.signal(signal);
-    }
-
-    /// Stops: lets nothing new in, and waits up to `grace` for what was accepted to be answered and
-    /// for clients to go. What is left then is cancelled.
-    pub fn shutdown(self, grace: Duration) {
-        self.server.shutdown(grace);
-    }
+/// Opens the store and serves it, on threads of the server's own.
+///
+/// # Errors
+///
+/// Names what is wrong with the configuration, the store, the certificates or the address.
+pub fn start(config: RocksConfig) -> Result<Server, StartError> {
+    config.validate()?;
+    let store = Arc::new(Store::open(&config.folder, &config.store)?);
+    tracing::info!(folder = %config.folder.display(), "opened the store");
+    Ok(Server::start(config.server, router(&store))?)
 }
 
-fn router(store: &Arc<Store>) -> Router {
+/// The methods of a store.
+pub fn router(store: &Arc<Store>) -> Router {
     let methods = [
         (native::GET, "get", Class::default()),
         (native::GET_SMALL, "get_small", Class::default()),

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use seawall_control::admission;
 use seawall_rocks::data::{self, Counts};
 use seawall_rocks::native::{self, Found, GET, GET_LARGE, GET_SMALL};
-use seawall_rocks::server::{RocksConfig, RocksServer, StartError};
-use seawall_rpc::{CallError, Client, ClientConfig, Request, Status};
+use seawall_rocks::server::{RocksConfig, StartError, start};
+use seawall_rpc::{CallError, Client, ClientConfig, Request, Server, Status};
 use seawall_sync::MemoryPolicy;
 
 fn config(folder: &Path, algorithm: &str) -> RocksConfig {
@@ -20,7 +20,7 @@ fn config(folder: &Path, algorithm: &str) -> RocksConfig {
     config
 }
 
-fn client(server: &RocksServer) -> Client {
+fn client(server: &Server) -> Client {
     Client::new([server.address()], ClientConfig::default())
 }
 
@@ -38,7 +38,7 @@ async fn values_are_read_from_afar_by_each_method() {
     {
         let mut config = config(folder.path(), algorithm);
         config.store.semaphore = semaphore;
-        let server = RocksServer::start(config).unwrap();
+        let server = start(config).unwrap();
         let client = client(&server);
         for (small, large) in [(GET, GET), (GET_SMALL, GET_LARGE)] {
             for number in 0..3 {
@@ -63,7 +63,7 @@ async fn values_are_read_from_afar_by_each_method() {
 async fn nonsense_fails_the_call_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     data::build(folder.path(), Counts { small: 5, large: 1 }, |_| {}).unwrap();
-    let server = RocksServer::start(config(folder.path(), "none")).unwrap();
+    let server = start(config(folder.path(), "none")).unwrap();
     let client = client(&server);
     for (method, expected) in [(GET, Status::INVALID), (999, Status::UNIMPLEMENTED)] {
         match client.call(Request::new(method, Bytes::new())).await {
@@ -78,11 +78,11 @@ async fn nonsense_fails_the_call_and_nothing_else() {
 #[test]
 fn what_is_missing_or_wrong_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    let error = RocksServer::start(config(folder.path(), "none")).unwrap_err();
+    let error = start(config(folder.path(), "none")).unwrap_err();
     assert!(matches!(error, StartError::Store(_)), "{error}");
     assert!(error.to_string().contains("seawall-rocks build"), "{error}");
     let mut config = config(folder.path(), "none");
     config.store.large_bytes = 0;
-    let error = RocksServer::start(config).unwrap_err().to_string();
+    let error = start(config).unwrap_err().to_string();
     assert!(error.contains("large_bytes"), "{error}");
 }

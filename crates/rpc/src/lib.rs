@@ -14,6 +14,8 @@
 //! # Example
 //!
 //! ```
+//! use std::time::Duration;
+//!
 //! use bytes::Bytes;
 //! use seawall_rpc::{Client, ClientConfig, Context, Request, Router, Server, ServerConfig, Status};
 //!
@@ -22,7 +24,11 @@
 //! }
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-//! let config = ServerConfig { listen: ([127, 0, 0, 1], 0).into(), ..ServerConfig::default() };
+//! let config = ServerConfig {
+//!     listen: ([127, 0, 0, 1], 0).into(),
+//!     slo: Duration::from_secs(1), // what would come later is refused at once
+//!     ..ServerConfig::default()
+//! };
 //! let server = Server::start(config, Router::new().method(1, "shout", shout))?;
 //!
 //! let client = Client::new([server.address()], ClientConfig::default());

@@ -61,6 +61,7 @@ fn scenario(seed: u64) -> Scenario {
             budget: *pick(rng, &[0.0, 0.1, 1.0]),
             burst: *pick(rng, &[0, 10]),
             patience: *pick(rng, &[None, Some(Duration::ZERO), Some(Duration::from_millis(1))]),
+            ..retry::Config::NEVER
         };
         let balances = [Balance::First, Balance::RoundRobin, Balance::Random];
         scenario.workload.balance = *pick(rng, &balances);

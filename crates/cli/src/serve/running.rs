@@ -4,12 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Result;
-#[cfg(feature = "columns")]
-use seawall_columns::server::ColumnsServer;
 use seawall_control::controller::Signal;
 use seawall_kv::server::KvServer;
-#[cfg(feature = "rocks")]
-use seawall_rocks::server::RocksServer;
 use seawall_rpc::{Server, Stats};
 #[cfg(feature = "search")]
 use seawall_search::server::SearchServer;
@@ -28,12 +24,8 @@ pub(crate) struct Ready {
 }
 
 pub(super) enum Running {
-    Synthetic(Server),
+    Native(Server),
     Kv(KvServer),
-    #[cfg(feature = "rocks")]
-    Rocks(RocksServer),
-    #[cfg(feature = "columns")]
-    Columns(ColumnsServer),
     #[cfg(feature = "search")]
     Search(SearchServer),
 }
@@ -48,13 +40,15 @@ impl Running {
         Ok(match service {
             Service::Synthetic { .. } => {
                 let router = synthetic::router(&config.synthetic);
-                Self::Synthetic(Server::start(config.server.clone(), router)?)
+                Self::Native(Server::start(config.server.clone(), router)?)
             }
             Service::Kv { .. } => Self::Kv(KvServer::start(config.kv())?),
             #[cfg(feature = "rocks")]
-            Service::Rocks { .. } => Self::Rocks(RocksServer::start(config.rocks())?),
+            Service::Rocks { .. } => Self::Native(seawall_rocks::server::start(config.rocks())?),
             #[cfg(feature = "columns")]
-            Service::Columns { .. } => Self::Columns(ColumnsServer::start(config.columns())?),
+            Service::Columns { .. } => {
+                Self::Native(seawall_columns::server::start(config.columns())?)
+            }
             #[cfg(feature = "search")]
             Service::Search { .. } => Self::Search(SearchServer::start(config.search())?),
         })
@@ -62,14 +56,10 @@ impl Running {
 
     pub(super) fn ready(&self) -> Ready {
         match self {
-            Self::Synthetic(server) => Ready { address: server.address(), memcached: None },
+            Self::Native(server) => Ready { address: server.address(), memcached: None },
             Self::Kv(server) => {
                 Ready { address: server.address(), memcached: server.memcached_address() }
             }
-            #[cfg(feature = "rocks")]
-            Self::Rocks(server) => Ready { address: server.address(), memcached: None },
-            #[cfg(feature = "columns")]
-            Self::Columns(server) => Ready { address: server.address(), memcached: None },
             #[cfg(feature = "search")]
             Self::Search(server) => Ready { address: server.address(), memcached: None },
         }
@@ -77,12 +67,8 @@ impl Running {
 
     pub(super) fn stats(&self) -> Stats {
         match self {
-            Self::Synthetic(server) => server.stats(),
+            Self::Native(server) => server.stats(),
             Self::Kv(server) => server.stats(),
-            #[cfg(feature = "rocks")]
-            Self::Rocks(server) => server.stats(),
-            #[cfg(feature = "columns")]
-            Self::Columns(server) => server.stats(),
             #[cfg(feature = "search")]
             Self::Search(server) => server.stats(),
         }
@@ -91,12 +77,8 @@ impl Running {
     /// Tells its controller what was measured.
     pub(super) fn signal(&self, signal: Signal) {
         match self {
-            Self::Synthetic(server) => server.signal(signal),
+            Self::Native(server) => server.signal(signal),
             Self::Kv(server) => server.signal(signal),
-            #[cfg(feature = "rocks")]
-            Self::Rocks(server) => server.signal(signal),
-            #[cfg(feature = "columns")]
-            Self::Columns(server) => server.signal(signal),
             #[cfg(feature = "search")]
             Self::Search(server) => server.signal(signal),
         }
@@ -105,12 +87,8 @@ impl Running {
     /// Stops; what was accepted has up to `grace` to be answered.
     pub(super) fn shutdown(self, grace: Duration) {
         match self {
-            Self::Synthetic(server) => server.shutdown(grace),
+            Self::Native(server) => server.shutdown(grace),
             Self::Kv(server) => server.shutdown(grace),
-            #[cfg(feature = "rocks")]
-            Self::Rocks(server) => server.shutdown(grace),
-            #[cfg(feature = "columns")]
-            Self::Columns(server) => server.shutdown(grace),
             #[cfg(feature = "search")]
             Self::Search(server) => server.shutdown(grace),
         }

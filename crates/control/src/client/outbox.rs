@@ -13,8 +13,8 @@ use crate::controller::{
 use crate::estimate::Ewma;
 use crate::lanes::Lanes;
 use crate::metrics::Metrics;
-use crate::retry;
 use crate::time::{Instant, nanos};
+use crate::{replica, retry};
 
 /// Weight of the newest gap between two replies in their mean.
 const GAP_WEIGHT: f64 = 0.125;
@@ -35,11 +35,18 @@ pub struct Config {
     /// When a request goes to another replica. Default: never, unless there is a client of several
     /// replicas that says otherwise.
     pub retry: retry::Config,
+    /// Which of several replicas a request goes to.
+    pub replicas: replica::Config,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { pending_max: 1024, expiry: None, retry: retry::Config::NEVER }
+        Self {
+            pending_max: 1024,
+            expiry: None,
+            retry: retry::Config::NEVER,
+            replicas: replica::Config::default(),
+        }
     }
 }
 
@@ -55,6 +62,7 @@ impl Config {
             return Err(ConfigError::new("client.expiry", problem));
         }
         self.retry.validate()?;
+        self.replicas.validate()?;
         ConfigError::check_range("client.pending_max", self.pending_max, 1..=1 << 20)
     }
 

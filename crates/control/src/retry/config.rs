@@ -31,18 +31,29 @@ pub struct Config {
     /// Whether another replica gets a copy of a request that is not answered soon: `"never"`, the
     /// default, `{ after = "8ms" }`, or `{ percentile = 0.98 }`. Needs two attempts or more.
     pub hedge: Hedge,
+    /// Whether a request that was refused wherever it was tried, because it would wait longer than
+    /// its own budget, is sent once more without that budget, to the replica that predicted the
+    /// shortest wait: late is better than never. Its deadline, if it has one, stays. Default
+    /// false: the caller is told at once. It takes as much of the retry budget as a retry.
+    pub last_resort: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { attempts: 2, budget: 0.1, burst: 10, patience: None, hedge: Hedge::Never }
+        Self { attempts: 2, budget: 0.1, burst: 10, ..Self::NEVER }
     }
 }
 
 impl Config {
     /// Never: what fails, fails.
-    pub const NEVER: Self =
-        Self { attempts: 1, budget: 0.0, burst: 0, patience: None, hedge: Hedge::Never };
+    pub const NEVER: Self = Self {
+        attempts: 1,
+        budget: 0.0,
+        burst: 0,
+        patience: None,
+        hedge: Hedge::Never,
+        last_resort: false,
+    };
 
     /// Checks all ranges.
     ///

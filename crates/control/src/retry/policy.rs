@@ -77,6 +77,8 @@ pub struct Counts {
     pub moves: u64,
     /// Copies sent although the request before had not failed.
     pub hedges: u64,
+    /// Requests that were refused everywhere and sent once more, to wait as long as it takes.
+    pub last_resorts: u64,
     /// Calls that another replica might have served, and the retry budget forbade.
     pub forbidden: u64,
 }
@@ -90,6 +92,7 @@ pub struct Policy {
     attempts: u8,
     budget: Budget,
     timing: Timing,
+    last_resort: bool,
     counts: Counts,
 }
 
@@ -105,7 +108,8 @@ impl Policy {
     pub fn new(config: &Config) -> Self {
         let budget = Budget::new(config.budget, config.burst);
         let (attempts, timing) = (config.attempts, Timing::new(config.hedge));
-        Self { attempts, budget, timing, counts: Counts::default() }
+        let last_resort = config.last_resort;
+        Self { attempts, budget, timing, last_resort, counts: Counts::default() }
     }
 
     /// A call begins.
@@ -131,6 +135,15 @@ impl Policy {
         }
         self.counts.retries += 1;
         Verdict::Again
+    }
+
+    /// A request that has a budget of its own was refused, and no other replica may be tried, for
+    /// this reason. True if it is to be sent once more, without that budget.
+    pub fn on_refused_everywhere(&mut self, why: Why) -> bool {
+        let again =
+            self.last_resort && matches!(why, Why::Attempts | Why::Replicas) && self.budget.take();
+        self.counts.last_resorts += u64::from(again);
+        again
     }
 
     /// After how long without a reply [`on_slow`](Self::on_slow) should be asked; `None` for never.
@@ -270,6 +283,20 @@ mod tests {
         assert_eq!((counts.hedges, counts.retries, counts.forbidden), (1, 0, 1));
         let once = Policy::new(&Config { attempts: 1, hedge, ..Config::default() });
         assert_eq!(once.hedge_after(), None);
+    }
+
+    #[test]
+    fn refused_everywhere_is_sent_once_more_where_that_is_wanted() {
+        let config = Config { attempts: 3, burst: 1, ..Config::default() };
+        let mut never = Policy::new(&config);
+        assert!(!never.on_refused_everywhere(Why::Replicas));
+        let mut policy = Policy::new(&Config { last_resort: true, ..config });
+        for why in [Why::Effect, Why::Deadline, Why::Budget] {
+            assert!(!policy.on_refused_everywhere(why), "{why:?}");
+        }
+        assert!(policy.on_refused_everywhere(Why::Attempts));
+        assert!(!policy.on_refused_everywhere(Why::Replicas), "the budget is spent");
+        assert_eq!(policy.counts().last_resorts, 1);
     }
 
     proptest! {

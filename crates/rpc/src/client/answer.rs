@@ -37,13 +37,16 @@ pub struct Failure {
 pub(super) struct Attempts {
     /// The replicas that were tried, by number.
     pub(super) tried: Vec<usize>,
+    /// How often it was sent, as far as that is known.
     pub(super) sent: u8,
     failures: Vec<Failure>,
+    /// Of the replicas that refused it, the one that predicted to be free first, and when.
+    soonest: Option<(usize, Instant)>,
 }
 
 impl Attempts {
     pub(super) fn new() -> Self {
-        Self { tried: Vec::new(), sent: 0, failures: Vec::new() }
+        Self { tried: Vec::new(), sent: 0, failures: Vec::new(), soonest: None }
     }
 
     /// What the policy is told about the newest attempt.
@@ -56,6 +59,28 @@ impl Attempts {
     ) -> Failed {
         let sent = self.sent;
         Failed { sent, others, idempotent, rtt, ..Failed::new(end(error), deadline) }
+    }
+
+    /// An attempt at the replica of this number has ended at `now`.
+    pub(super) fn on_end(&mut self, now: Instant, index: usize, result: &CallResult) {
+        let was_sent = result.as_ref().err().is_none_or(CallError::was_sent);
+        self.sent = self.sent.saturating_add(u8::from(was_sent));
+        if let Err(CallError::Rejected(rejected)) = result {
+            let free_at = now + rejected.predicted_delay;
+            if self.soonest.is_none_or(|(_, soonest)| free_at < soonest) {
+                self.soonest = Some((index, free_at));
+            }
+        }
+    }
+
+    /// True if nothing has failed yet.
+    pub(super) fn is_first(&self) -> bool {
+        self.failures.is_empty()
+    }
+
+    /// The replica that refused it and may soonest have time for it.
+    pub(super) fn soonest(&self) -> Option<usize> {
+        self.soonest.map(|(index, _)| index)
     }
 
     pub(super) fn push(&mut self, replica: SocketAddr, error: CallError) {

@@ -3,13 +3,14 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use seawall_control::{Instant, Rng};
+use seawall_control::Instant;
+use seawall_control::replica::{Answered, Selector};
 use tokio::sync::Notify;
 
+use super::call::{CallError, CallResult};
 use super::config::{ClientConfig, ConnectError};
 use super::session::Session;
 use crate::clock;
@@ -24,17 +25,21 @@ const PAUSE_MOST: Duration = Duration::from_secs(5);
 pub(super) struct Replicas {
     all: Box<[Replica]>,
     config: ClientConfig,
-    picks: AtomicU64,
+    selector: Mutex<Selector>,
     /// Tells that an attempt to connect has ended.
     news: Notify,
 }
 
-/// A replica that was chosen.
+/// A replica that was chosen for a request. While this lives, the request counts as its load.
+#[derive(Debug)]
 pub(super) struct Picked {
     pub(super) index: usize,
     pub(super) session: Session,
     /// Other replicas that could have been chosen.
     pub(super) others: usize,
+    /// When it was asked, if it has not answered.
+    asked: Option<Instant>,
+    replicas: Arc<Replicas>,
 }
 
 #[derive(Debug)]
@@ -64,36 +69,38 @@ impl Replicas {
         let replica = |address| Replica { address, link: Mutex::new(Link::new()) };
         let all: Box<[Replica]> = addresses.into_iter().map(replica).collect();
         assert!(!all.is_empty(), "a client needs the address of at least one replica");
-        Self { all, config, picks: AtomicU64::new(0), news: Notify::new() }
+        let choice = &config.admission.client.replicas;
+        let selector = Mutex::new(Selector::new(choice, all.len(), clock::realtime_ns()));
+        Self { all, config, selector, news: Notify::new() }
     }
 
     pub(super) fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// The less loaded of two connected replicas picked at random, its number, and how many others
-    /// there are; none of those that were `tried`. Begins to connect those that are not.
+    /// One of the connected replicas, but none of those that were `tried`. Begins to connect those
+    /// that are not.
     pub(super) fn pick(self: &Arc<Self>, tried: &[usize]) -> Option<Picked> {
-        let open: Vec<(usize, Session)> = (0..self.len())
+        let mut open: Vec<(usize, Session)> = (0..self.len())
             .filter(|index| !tried.contains(index))
             .filter_map(|index| Some((index, self.session(index)?)))
             .collect();
-        let others = open.len().saturating_sub(1);
-        let picked = |(index, session)| Picked { index, session, others };
-        if open.len() <= 1 {
-            return open.into_iter().next().map(picked);
-        }
-        let mut rng = Rng::new(self.picks.fetch_add(1, Relaxed) ^ clock::realtime_ns());
-        let one = rng.below(open.len() as u64) as usize;
-        // Of the others, so that it is not the same again.
-        let other = rng.below(open.len() as u64 - 1) as usize;
-        let other = other + usize::from(other >= one);
-        let load = |place: usize| {
-            let session: &Session = &open[place].1;
-            session.outstanding() as usize + session.pending()
-        };
-        let lighter = if load(one) <= load(other) { one } else { other };
-        open.into_iter().nth(lighter).map(picked)
+        let mut selector = self.selector.lock();
+        let is_open = |index| open.iter().any(|(open, _)| *open == index);
+        let chosen = selector.choose(clock::now(), is_open)?;
+        selector.on_submit(chosen);
+        drop(selector);
+        let others = open.len() - 1;
+        let place = open.iter().position(|(index, _)| *index == chosen);
+        let (index, session) = open.swap_remove(place.expect("only these may be chosen"));
+        Some(Picked { index, session, others, asked: None, replicas: self.clone() })
+    }
+
+    /// The replica of this number, and no other, if it is connected.
+    pub(super) fn pick_again(self: &Arc<Self>, index: usize) -> Option<Picked> {
+        let session = self.session(index)?;
+        self.selector.lock().on_submit(index);
+        Some(Picked { index, session, others: 0, asked: None, replicas: self.clone() })
     }
 
     /// The sessions with all connected replicas. Begins to connect those that are not.
@@ -151,6 +158,45 @@ impl Replicas {
             last = link.error.clone().or(last);
         }
         Some(last.unwrap_or_else(|| Arc::new(ConnectError::Refused("it left at once".into()))))
+    }
+}
+
+impl Picked {
+    /// The replica is asked now.
+    pub(super) fn on_asked(&mut self) {
+        self.asked = Some(clock::now());
+    }
+
+    /// It has answered so.
+    pub(super) fn on_result(&mut self, result: &CallResult) {
+        let now = clock::now();
+        let Some(asked) = self.asked else { return };
+        let mut selector = self.replicas.selector.lock();
+        match result {
+            Ok(reply) => {
+                let latency = now.since(asked);
+                let (service, queue_delay) = (reply.service, reply.queue_delay);
+                selector.on_reply(now, self.index, Answered { latency, service, queue_delay });
+            }
+            Err(CallError::Rejected(rejected)) => {
+                let (stage, delay) = (rejected.stage, rejected.predicted_delay);
+                selector.on_refusal(now, self.index, stage, delay);
+            }
+            Err(CallError::DeadlineExceeded) => return, // as if it was given up
+            Err(_) => {}
+        }
+        self.asked = None;
+    }
+}
+
+impl Drop for Picked {
+    fn drop(&mut self) {
+        let mut selector = self.replicas.selector.lock();
+        if let Some(asked) = self.asked {
+            let now = clock::now();
+            selector.on_silence(now, self.index, now.since(asked));
+        }
+        selector.on_end(self.index);
     }
 }
 
