@@ -1,12 +1,15 @@
 //! From the kernel's numbers to a shadow.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use seawall_control::predict::cpu::{Cfs, Entity, Habit, NICE_0, Scheduler, Shadow, State};
 
 use crate::programs::types::{entity, snapshot};
 use crate::tick;
+
+/// What a program says of one that is in no queue.
+const ASLEEP: u32 = 3;
 
 /// The shadow of a copied run queue, where a tick lasts `period` and the machine has `cpus` CPUs.
 pub(crate) fn shadow(copy: &snapshot, period: Duration, cpus: u32) -> Shadow {
@@ -16,12 +19,12 @@ pub(crate) fn shadow(copy: &snapshot, period: Duration, cpus: u32) -> Shadow {
 
     let count = usize::try_from(copy.count).unwrap_or(usize::MAX).min(copy.entities.len());
     let copied = &copy.entities[..count];
-    // Who sleeps but did not leave the queue yet is found in both; the queue comes first.
-    let mut seen = HashMap::new();
-    let mut unique = Vec::new();
-    for it in copied {
-        seen.entry(it.address).or_insert_with(|| unique.push(it));
-    }
+    // The groups of one that sleeps are copied with it, and again if others in them are ready. So is
+    // one that sleeps but did not leave the queue yet. What the queue says holds.
+    let (asleep, queued): (Vec<&entity>, Vec<_>) = copied.iter().partition(|it| it.state == ASLEEP);
+    let mut seen = HashSet::new();
+    let unique: Vec<_> =
+        queued.into_iter().chain(asleep).filter(|it| seen.insert(it.address)).collect();
     let groups: HashMap<u64, usize> = unique
         .iter()
         .enumerate()
@@ -127,7 +130,7 @@ mod tests {
         let inner = entity { queue: 200, ..thread(3) };
         let asleep = entity { queue: 200, state: 3, idle: 5, burst: 6, elapsed: 7, ..thread(4) };
         let again = entity { state: 3, ..group };
-        let shadow = shadow(&copy(&[group, inner, asleep, again]), MS(4), 2);
+        let shadow = shadow(&copy(&[again, asleep, group, inner]), MS(4), 2);
         let parents: Vec<_> = shadow.entities.iter().map(|it| (it.parent, it.state)).collect();
         let expected =
             [(None, State::Waiting), (Some(0), State::Waiting), (Some(0), State::Asleep)];

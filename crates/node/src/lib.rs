@@ -27,6 +27,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! A server asks a [`Probe`] instead, which finds the CPUs of its threads.
+//!
 //! # What it needs
 //!
 //! Linux 5.17 or later with BTF, `CAP_BPF` and `CAP_PERFMON`, and `/proc/kallsyms` with addresses,
@@ -35,11 +37,14 @@
 //!
 //! # What it does not do
 //!
-//! It changes nothing in the kernel, and refuses nothing.
+//! It changes nothing in the kernel. Only [`Bounce`] refuses anything: calls, for a server that asks
+//! for it (docs/guardian.md). For predictions, threads are known by the numbers
+//! of the first PID namespace: in a container that has its own, they are not found.
 
 mod bounce;
 mod convert;
 pub mod precision;
+mod probe;
 mod run_queues;
 mod tick;
 mod unavailable;
@@ -71,5 +76,6 @@ mod bounce_programs {
 }
 
 pub use bounce::{Bounce, BounceUnavailable};
+pub use probe::Probe;
 pub use run_queues::{Cost, RunQueues, Sample, Watched};
 pub use unavailable::Unavailable;

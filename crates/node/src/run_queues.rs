@@ -80,7 +80,6 @@ impl RunQueues {
         for (program, link) in [
             (&progs.on_switch, &mut programs.links.on_switch),
             (&progs.on_wakeup, &mut programs.links.on_wakeup),
-            (&progs.on_exit, &mut programs.links.on_exit),
             (&progs.on_timer, &mut programs.links.on_timer),
         ] {
             *link = Some(program.attach().map_err(Unavailable::from_loading)?);
@@ -138,7 +137,7 @@ impl RunQueues {
 
     /// What the programs have cost so far, all CPUs together.
     pub fn costs(&self) -> Vec<Cost> {
-        let names = ["on_switch", "on_wakeup", "on_exit", "on_timer", "take_snapshot"];
+        let names = ["on_switch", "on_wakeup", "on_timer", "take_snapshot"];
         libbpf_rs::query::ProgInfoIter::default()
             .filter_map(|info| {
                 let program = info.name.to_str()?;

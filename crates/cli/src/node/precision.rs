@@ -10,7 +10,7 @@ use seawall_control::config::duration;
 use seawall_control::predict::Precision;
 use seawall_control::predict::cpu::Features;
 use seawall_node::RunQueues;
-use seawall_node::precision::{Measured, Mix, Plan, measure};
+use seawall_node::precision::{MeasureError, Measured, Mix, Plan, measure};
 use serde::Serialize;
 
 use crate::host;
@@ -30,8 +30,8 @@ wait predicted in four ways, and watched. LIN is the published formula, +HIER re
 scheduler's choices, +ADJ knows when ticks come, +DEP also who sleeps and will wake. It needs Linux
 5.17 or later and root, or CAP_BPF, CAP_PERFMON and CAP_SYSLOG. What else runs disturbs it.";
 
-/// What the paper says of its most complete predictor on one core, of errors within 8 ms.
-const PUBLISHED: f64 = 0.95;
+/// What the paper says of its most complete predictor, on one core and as the mean over 32.
+const PUBLISHED: [f64; 2] = [0.95, 0.92];
 
 /// Options of `seawall node precision`.
 #[derive(Debug, Args)]
@@ -45,7 +45,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "CPU", value_delimiter = ',', default_value = "0")]
     cpus: Vec<u32>,
 
-    /// Predictions of each mix
+    /// Predictions of each mix; the table is of the newest 1000
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     predictions: usize,
 
@@ -77,6 +77,8 @@ struct Row {
     within_1ms: f64,
     within_4ms: f64,
     within_8ms: f64,
+    /// The paper's figure beside it, if there is one.
+    published_within_8ms: Option<f64>,
     /// Mean error, positive if predictions are too long.
     bias_ms: f64,
     error_p50_ms: f64,
@@ -130,7 +132,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     for (name, mix) in Mix::NAMED.into_iter().filter(|(name, _)| chosen(*name)) {
         let (cpus, predictions) = (options.cpus.clone(), options.predictions);
         let plan = Plan { mix, cpus, predictions, every, seed: options.seed };
-        let measured = measure(&mut queues, &plan).with_context(|| format!("mix {name}"))?;
+        let measured = match measure(&mut queues, &plan) {
+            Err(reason @ MeasureError::Groups { .. }) if options.mix.is_empty() => {
+                tracing::warn!("mix {name} is left out: {reason}");
+                continue;
+            }
+            measured => measured.with_context(|| format!("mix {name}"))?,
+        };
         rows.extend(rows_of(name, &plan, &measured));
         list(&mut csv, name, &measured);
     }
@@ -161,7 +169,7 @@ fn signed_ms(predicted: Duration, real: Duration) -> f64 {
 fn rows_of(mix: &'static str, plan: &Plan, measured: &Measured) -> Vec<Row> {
     let points = &measured.points;
     let mean = |sum: f64| sum / points.len().max(1) as f64;
-    let row = |(index, (predictor, _)): (usize, (&'static str, Features))| {
+    let row = |(index, (predictor, features)): (usize, (&'static str, Features))| {
         let mut precision = Precision::default();
         for point in points {
             precision.observe(point.predicted[index], point.real);
@@ -176,6 +184,7 @@ fn rows_of(mix: &'static str, plan: &Plan, measured: &Measured) -> Vec<Row> {
             within_1ms: within(1),
             within_4ms: within(4),
             within_8ms: within(8),
+            published_within_8ms: published(plan, features),
             bias_ms: precision.bias().unwrap_or(0.0) * 1e3,
             error_p50_ms: error(0.5),
             error_p95_ms: error(0.95),
@@ -189,6 +198,12 @@ fn rows_of(mix: &'static str, plan: &Plan, measured: &Measured) -> Vec<Row> {
         }
     };
     Features::NAMED.into_iter().enumerate().map(row).collect()
+}
+
+/// The paper's text has figures of its most complete predictor only.
+fn published(plan: &Plan, features: Features) -> Option<f64> {
+    let [one, many] = PUBLISHED;
+    (features == Features::Dependent).then_some(if plan.cpus.len() > 1 { many } else { one })
 }
 
 fn list(csv: &mut String, mix: &str, measured: &Measured) {
@@ -216,8 +231,18 @@ fn costs(queues: &RunQueues, elapsed: Duration) -> Vec<Cost> {
 }
 
 fn table(report: &Report) -> String {
-    let head =
-        ["mix", "predictor", "±1 ms", "±4 ms", "±8 ms", "bias", "p50 off", "p95 off", "waits"];
+    let head = [
+        "mix",
+        "predictor",
+        "±1 ms",
+        "±4 ms",
+        "±8 ms",
+        "paper",
+        "bias",
+        "p50 off",
+        "p95 off",
+        "waits",
+    ];
     let percent = |share: f64| format!("{:.1} %", share * 1e2);
     let ms = |time: f64| format!("{time:.2} ms");
     let row = |row: &Row| {
@@ -227,6 +252,7 @@ fn table(report: &Report) -> String {
             percent(row.within_1ms),
             percent(row.within_4ms),
             percent(row.within_8ms),
+            row.published_within_8ms.map_or_else(String::new, percent),
             ms(row.bias_ms),
             ms(row.error_p50_ms),
             ms(row.error_p95_ms),
@@ -241,9 +267,9 @@ fn table(report: &Report) -> String {
     let mut text = grid::render(&head, 2, &groups);
     let _ = writeln!(
         text,
-        "\n\nPaper (Linux 4.10, one core): +DEP within 8 ms in about {:.0} % of 1000 predictions; \
-         on 32 cores in 92 %, from 74 % to 98 %.",
-        PUBLISHED * 1e2
+        "\n\nPaper (Linux 4.10, 1000 predictions of each mix): +DEP is off in 5 % on one core, and then \
+         by 8 ms at most, mostly; on 32 cores it is right in 92 %, on the worst in 74 %, on the \
+         best in 98 %."
     );
     for row in report.rows.iter().step_by(Features::NAMED.len()) {
         let _ = writeln!(

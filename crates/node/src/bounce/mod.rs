@@ -86,8 +86,8 @@ impl Bouncer for Bounce {
     #[expect(unsafe_code, reason = "the kernel writes there at any time")]
     fn refused(&self) -> u64 {
         let Some(shared) = self.programs.maps.bss_data.as_deref() else { return 0 };
-        // SAFETY: it is memory of the programs', mapped for as long as they are loaded, aligned, and
-        // may change at any time: what is read is one number, which is whole.
+        // SAFETY: it is memory of the programs', mapped for as long as they are loaded, aligned,
+        // and may change at any time: what is read is one number, which is whole.
         unsafe { ptr::read_volatile(&raw const shared.refused) }
     }
 }

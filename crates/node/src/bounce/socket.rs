@@ -65,7 +65,7 @@ fn unacknowledged(socket: i32) -> io::Result<u64> {
 fn option<const WORDS: usize>(socket: i32, level: c_int, name: c_int) -> io::Result<[u64; WORDS]> {
     let mut words = [0_u64; WORDS];
     let mut len = size_of::<[u64; WORDS]>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes, for which there is room; any bytes are numbers.
+    // SAFETY: the kernel writes at most `len` bytes, for which there is room; all are numbers.
     let done = unsafe {
         libc::getsockopt(socket, level, name, words.as_mut_ptr().cast::<c_void>(), &raw mut len)
     };

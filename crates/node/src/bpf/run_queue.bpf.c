@@ -99,11 +99,11 @@ static __u64 average(__u64 old, __u64 sample)
 	return sample > old ? old + (sample - old) / HABIT : old - (old - sample) / HABIT;
 }
 
-static bool goes_to_sleep(struct task_struct *task)
+static __u64 state_of(struct task_struct *task)
 {
 	if (bpf_core_field_exists(task->__state))
-		return BPF_CORE_READ(task, __state) != 0;
-	return BPF_CORE_READ((struct task_struct___old *)task, state) != 0;
+		return BPF_CORE_READ(task, __state);
+	return BPF_CORE_READ((struct task_struct___old *)task, state);
 }
 
 static void on_sleep(struct task_struct *task, __u32 cpu, __u64 now)
@@ -132,13 +132,18 @@ int BPF_PROG(on_switch, bool preempted, struct task_struct *prev, struct task_st
 	__u32 cpu = bpf_get_smp_processor_id();
 	__u64 now = bpf_ktime_get_ns();
 	__u32 tid = prev->pid;
+	__u64 state = state_of(prev);
 
 	switched[cpu & (CPUS_MAX - 1)] = now;
 	if (watch.tid && watch.tid == next->pid && !watch.ran) {
 		watch.cpu = cpu;
 		watch.ran = now;
 	}
-	if (tid && !preempted && goes_to_sleep(prev))
+	if (!tid || preempted || !state)
+		return 0;
+	if (state & TASK_DEAD)
+		bpf_map_delete_elem(&habits, &tid); /* this is the last of it */
+	else
 		on_sleep(prev, cpu, now);
 	return 0;
 }
@@ -156,15 +161,6 @@ int BPF_PROG(on_wakeup, struct task_struct *task)
 	habit->since = now;
 	habit->ran = task->se.sum_exec_runtime;
 	habit->asleep = 0;
-	return 0;
-}
-
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(on_exit, struct task_struct *task)
-{
-	__u32 tid = task->pid;
-
-	bpf_map_delete_elem(&habits, &tid);
 	return 0;
 }
 

@@ -186,8 +186,8 @@ impl Server {
         self.shared.guardian.get().is_some() || self.shared.bouncer.is_some()
     }
 
-    /// Has the guardian's threads, if it has some, predict the workers' waits for a CPU by `predictor`, in
-    /// place of what they have waited before.
+    /// Has the guardian's threads, if it has some, predict the workers' waits for a CPU by
+    /// `predictor`, in place of what they have waited before.
     pub fn predict_cpu_delay_by(&self, predictor: Box<dyn CpuDelay>) {
         if let Some(guardian) = self.shared.guardian.get() {
             guardian.predict_by(predictor);

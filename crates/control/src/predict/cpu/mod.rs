@@ -200,12 +200,27 @@ impl Shadow {
     ///
     /// The work is bounded, whatever the queue: a few thousand decisions of the scheduler.
     pub fn wait(&self, id: u64, features: Features) -> Option<Duration> {
-        let index = self.entities.iter().position(|entity| entity.id() == Some(id))?;
-        match self.entities[index].state {
-            State::Running => Some(Duration::ZERO),
-            State::Leaving | State::Asleep => None,
-            State::Waiting if features == Features::Linear => Some(linear::wait(self, index)),
-            State::Waiting => Some(replay::Replay::new(self, features).wait(index)),
+        self.wait_any(&[id], features)
+    }
+
+    /// How long until the first of these tasks that wait runs, [`WAIT_MAX`] at most: for a request
+    /// that any of them may serve. Zero if one runs already, `None` if none waits.
+    pub fn wait_any(&self, ids: &[u64], features: Features) -> Option<Duration> {
+        let mut waiting = Vec::new();
+        for (index, entity) in self.entities.iter().enumerate() {
+            if !entity.id().is_some_and(|id| ids.contains(&id)) {
+                continue;
+            }
+            match entity.state {
+                State::Running => return Some(Duration::ZERO),
+                State::Waiting => waiting.push(index),
+                State::Leaving | State::Asleep => {}
+            }
+        }
+        match features {
+            _ if waiting.is_empty() => None,
+            Features::Linear => waiting.iter().map(|&index| linear::wait(self, index)).min(),
+            _ => Some(replay::Replay::new(self, features).wait(&waiting)),
         }
     }
 }

@@ -102,13 +102,13 @@ impl Replay {
         if path.last().is_some_and(is_task) { path } else { Vec::new() }
     }
 
-    /// How long until `target` is chosen.
-    pub(super) fn wait(mut self, target: usize) -> Duration {
+    /// How long until one of these is chosen.
+    pub(super) fn wait(mut self, targets: &[usize]) -> Duration {
         if self.path.is_empty() {
             self.choose(false);
         }
         for _ in 0..STEPS {
-            if self.path.last() == Some(&target) {
+            if self.path.last().is_some_and(|task| targets.contains(task)) {
                 break;
             }
             let (at, event) = self.next_event();

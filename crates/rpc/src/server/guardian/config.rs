@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 pub struct GuardianConfig {
     /// Who it is. Default `auto`.
     pub way: GuardianWay,
-    /// Priority of its threads under SCHED_FIFO, 1 to 98. Default 10: above all that is not real-time, below
-    /// what the kernel itself does at 50. A thread that paces it has the next higher one.
+    /// Priority of its threads under SCHED_FIFO, 1 to 98. Default 10: above all that is not
+    /// real-time, below what the kernel itself does at 50. A thread that paces them has the next
+    /// higher one.
     pub priority: u8,
     /// The part of each 10 ms that each of its threads may take at that priority, 0.01 to 0.9.
     /// Default 0.5. For the rest it competes with everybody, so that a flood of requests does not

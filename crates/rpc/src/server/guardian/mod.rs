@@ -46,7 +46,8 @@ use workers::Workers;
 /// within 0.1 ms on a CPU that is free, so that this is the first sign that it is not.
 const LOOK: Duration = Duration::from_micros(250);
 
-/// Looks at the run queue, if there is much in it, take one in so many parts of the guardian's time.
+/// Looks at the run queue, if there is much in it, take one in so many parts of the guardian's
+/// time.
 const PARTS: u32 = 10;
 
 /// Jobs that one look examines, the oldest: so much of the guardian's time it may take. Those

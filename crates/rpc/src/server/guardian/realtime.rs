@@ -37,9 +37,10 @@ thread_local! {
 /// Why a server has no guardian.
 #[derive(Clone, Debug, Error)]
 #[error(
-    "the system does not permit real-time priority {priority}: {problem}. It takes CAP_SYS_NICE, or \
-     RLIMIT_RTPRIO of {} or more (`ulimit -r`, LimitRTPRIO= of systemd); where the kernel \
-     groups real-time threads, a cgroup of the cpu controller also needs cpu.rt_runtime_us above 0. \
+    "the system does not permit real-time priority {priority}: {problem}. It takes CAP_SYS_NICE, \
+     or RLIMIT_RTPRIO of {} or more (`ulimit -r`, LimitRTPRIO= of systemd); where the kernel \
+     groups real-time threads, a cgroup of the cpu controller also needs cpu.rt_runtime_us above \
+     0. \
      guardian.way = \"off\" does without",
     priority + 1
 )]

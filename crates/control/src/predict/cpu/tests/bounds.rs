@@ -141,6 +141,20 @@ fn a_thread_that_wakes_in_front_is_waited_for() {
 }
 
 #[test]
+fn the_first_of_several_is_waited_for() {
+    let shadow = flat(Scheduler::Eevdf, &[5_000_000, 4_000_000, 1_000_000, 3_000_000]);
+    for (_, features) in Features::NAMED {
+        let each = [1, 2, 3].map(|id| shadow.wait(id, features).unwrap());
+        let first = each.into_iter().min();
+        assert_eq!(shadow.wait_any(&[1, 2, 3], features), first, "{features:?}: {each:?}");
+        assert_eq!(shadow.wait_any(&[1, 0], features), Some(MS(0)), "one runs");
+        assert_eq!(shadow.wait_any(&[1, 77], features), Some(each[0]), "one is not there");
+        assert_eq!(shadow.wait_any(&[77], features), None);
+        assert_eq!(shadow.wait_any(&[], features), None);
+    }
+}
+
+#[test]
 fn who_never_gets_the_cpu_waits_as_long_as_predictions_last() {
     let mut shadow = flat(Scheduler::Eevdf, &[0, 0]);
     shadow.entities[1].parent = Some(2);
