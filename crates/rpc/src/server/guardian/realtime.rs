@@ -40,8 +40,7 @@ thread_local! {
     "the system does not permit real-time priority {priority}: {problem}. It takes CAP_SYS_NICE, \
      or RLIMIT_RTPRIO of {} or more (`ulimit -r`, LimitRTPRIO= of systemd); where the kernel \
      groups real-time threads, a cgroup of the cpu controller also needs cpu.rt_runtime_us above \
-     0. \
-     guardian.way = \"off\" does without",
+     0. guardian.way = \"off\" does without",
     priority + 1
 )]
 pub struct RealtimeError {
