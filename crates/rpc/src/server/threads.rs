@@ -37,7 +37,7 @@ use tokio::task::coop::unconstrained;
 use super::guardian::realtime::{self, Spent};
 use super::guardian::{Guardian, GuardianWay};
 use super::run_queue::Job;
-use super::{Shared, StartError};
+use super::{Shared, StartError, session};
 use crate::clock;
 
 /// Tasks that a reactor thread runs before it asks the kernel for news again.
@@ -169,32 +169,48 @@ impl Threads {
 /// Here it would hold all handlers of a slice to it, and then let none of them go on.
 fn work(shared: Arc<Shared>) -> impl Future<Output = ()> {
     unconstrained(async move {
-        let slice = shared.config.threads.slice;
         let mut turn = Ewma::new(TURN_WEIGHT);
-        // Who writes is another thread, and awake already.
-        let writes = shared.config.dispatchers() == 0;
         loop {
             let (since, job) = poll_fn(|cx| shared.queue.poll_pop(cx.waker())).await;
             let began = clock::now();
-            let (mut now, mut refused) = run(since, began, job, &mut turn);
-            while now.since(began) < slice {
-                // A refusal waits no longer than a slice: it leaves before the next handler runs,
-                // if that is expected to outlast it. Where handlers are quick, refusals share a
-                // write.
-                let next = Duration::from_nanos(turn.value().unwrap_or(0.0) as u64);
-                if writes && refused && now.since(began) + next > slice {
-                    break;
-                }
-                let Some((since, job)) = shared.queue.pop() else { break };
-                let ran = run(since, now, job, &mut turn);
-                (now, refused) = (ran.0, refused || ran.1);
-            }
+            let slice = || run_slice(&shared, began, since, job, &mut turn);
+            // A driver of real-time priority would take the CPU for each reply.
+            let is_guarded = shared.guardian.get().is_some();
+            let now = if is_guarded { session::tell_later(slice) } else { slice() };
             shared.counters.busy_nanos.fetch_add(now.since(began).as_nanos() as u64, Relaxed);
             if shared.queue.len() > 0 {
                 yield_to_reactor().await;
             }
         }
     })
+}
+
+/// Runs a job that could run since `since`, and more until the slice is over; gives the time then.
+fn run_slice(
+    shared: &Shared,
+    began: Instant,
+    since: Instant,
+    job: Job,
+    turn: &mut Ewma,
+) -> Instant {
+    let slice = shared.config.threads.slice;
+    // Else who writes is another thread, and awake already.
+    let writes = shared.config.dispatchers() == 0;
+    let is_guarded = shared.guardian.get().is_some();
+    let (mut now, mut refused) = run(since, began, job, turn);
+    while now.since(began) < slice {
+        // A refusal waits no longer than a slice: it leaves before the next handler runs, if that
+        // is expected to outlast it. Where handlers are quick, refusals share a write. With a
+        // guardian that is so for all replies.
+        let next = Duration::from_nanos(turn.value().unwrap_or(0.0) as u64);
+        if (is_guarded || writes && refused) && now.since(began) + next > slice {
+            break;
+        }
+        let Some((since, job)) = shared.queue.pop() else { break };
+        let ran = run(since, now, job, turn);
+        (now, refused) = (ran.0, refused || ran.1);
+    }
+    now
 }
 
 /// Polls one handler, and charges what it waited since it could run. Gives the time, and whether a
