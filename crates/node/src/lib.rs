@@ -37,9 +37,9 @@
 //!
 //! # What it does not do
 //!
-//! It changes nothing in the kernel. Only [`Bounce`] refuses anything: calls, for a server that asks
-//! for it (docs/guardian.md). For predictions, threads are known by the numbers
-//! of the first PID namespace: in a container that has its own, they are not found.
+//! It changes nothing in the kernel. Only [`Bounce`] refuses anything: calls, for a server that
+//! asks for it (docs/guardian.md). For predictions, threads are known by the numbers of the first
+//! PID namespace: in a container that has its own, they are not found.
 
 mod bounce;
 mod convert;

@@ -74,7 +74,7 @@ async fn only_what_may_be_refused_is() {
     (privileged.claims.id, privileged.claims.method) = (3, ECHO);
     (privileged.claims.deadline, privileged.claims.droppable) = (Some(DOOMED), false);
     client.send(&frame(privileged, b"privileged")).await;
-    client.send(&call(4, ECHO, Some(Duration::from_secs(5)), b"in time")).await;
+    client.send(&call(4, ECHO, Some(Duration::from_secs(3_600)), b"in time")).await;
     for id in [5, 6] {
         client.send(&call(id, ECHO, Some(DOOMED), b"doomed")).await;
         let answer = client.next().await.unwrap();
