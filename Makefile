@@ -17,7 +17,7 @@ FUZZ_SECONDS ?= 20
 STEP := scripts/step
 
 # Parts of the command that are left out of a first build, for what they need or how long they take.
-APPS := seawall-cli/search,seawall-cli/rocks,seawall-cli/columns
+APPS := seawall-cli/search,seawall-cli/rocks,seawall-cli/columns,seawall-cli/node,seawall-bench-rpc/node
 
 .PHONY: help
 help: ## Show this list.

@@ -7,6 +7,8 @@ mod demo;
 mod descriptors;
 mod host;
 mod load;
+#[cfg(feature = "node")]
+mod node;
 mod options;
 mod output;
 mod pin;
@@ -56,6 +58,9 @@ enum Command {
     Sim(sim::Options),
     /// Repeat the papers' evaluations in the simulator, and judge their claims
     Reproduce(reproduce::Options),
+    /// Look at this machine's CPUs: who waits, and for how long
+    #[cfg(feature = "node")]
+    Node(node::Options),
 }
 
 fn main() -> ExitCode {
@@ -72,6 +77,8 @@ fn main() -> ExitCode {
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         .init();
+    #[cfg(feature = "node")]
+    seawall_rpc::install_bouncer(seawall_node::Bounce::for_server);
     let done = match cli.command {
         Command::Demo(options) => demo::run(&options),
         Command::Serve(options) => serve::run(&options),
@@ -79,6 +86,8 @@ fn main() -> ExitCode {
         Command::Compare(options) => compare::run(&options),
         Command::Sim(options) => sim::run(&options),
         Command::Reproduce(options) => reproduce::run(&options),
+        #[cfg(feature = "node")]
+        Command::Node(options) => node::run(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

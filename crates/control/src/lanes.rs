@@ -1,6 +1,7 @@
 //! A bounded-privilege queue: what must not be dropped waits ahead of the rest.
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use crate::time::Instant;
 
@@ -65,6 +66,27 @@ impl<T> Lanes<T> {
         self.ordinary.pop_back()
     }
 
+    /// Takes those of the oldest `examined` ordinary items that `is_taken` is true of. The others
+    /// keep their places.
+    pub fn take_ordinary(
+        &mut self,
+        examined: usize,
+        mut is_taken: impl FnMut(Instant, &T) -> bool,
+    ) -> Vec<T> {
+        let (mut taken, mut kept) = (Vec::new(), 0);
+        for _ in 0..examined.min(self.ordinary.len()) {
+            let Some((since, item)) = self.ordinary.pop_front() else { break };
+            if is_taken(since, &item) {
+                taken.push(item);
+            } else {
+                self.ordinary.push_back((since, item));
+                kept += 1;
+            }
+        }
+        self.ordinary.rotate_right(kept);
+        taken
+    }
+
     /// The oldest ordinary item.
     pub fn peek_oldest_ordinary(&self) -> Option<&(Instant, T)> {
         self.ordinary.front()
@@ -93,7 +115,6 @@ impl<T> Lanes<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec::Vec;
 
     #[test]
     fn privileged_items_leave_first_and_age_counts_both() {
@@ -125,5 +146,22 @@ mod tests {
         assert_eq!((place("first"), place("second")), (Some(16), Some(33)));
         while lanes.pop().is_some() {}
         assert!(lanes.peek().is_none());
+    }
+
+    #[test]
+    fn what_is_not_taken_keeps_its_place() {
+        let now = Instant::ORIGIN;
+        for examined in [0, 3, 8, 99] {
+            let mut lanes = Lanes::default();
+            (0..8).for_each(|item| lanes.push(now, true, item));
+            lanes.push(now, false, 1); // which nobody may take
+            let taken = lanes.take_ordinary(examined, |_, item| item % 2 == 1);
+            let is_taken = |item: i32| item % 2 == 1 && item < examined as i32;
+            let all = 0..8;
+            assert_eq!(taken, all.clone().filter(|&item| is_taken(item)).collect::<Vec<_>>());
+            let left: Vec<_> = core::iter::from_fn(|| Some(lanes.pop()?.1)).collect();
+            let kept = all.filter(|&item| !is_taken(item));
+            assert_eq!(left, [1].into_iter().chain(kept).collect::<Vec<_>>());
+        }
     }
 }

@@ -50,6 +50,7 @@ extern crate std;
 pub mod admission;
 pub mod aqm;
 pub mod bandit;
+pub mod bounce;
 pub mod breakwater;
 pub mod client;
 pub mod codel;

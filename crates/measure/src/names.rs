@@ -161,6 +161,8 @@ metrics! {
         "Priorities below this are admitted, and its fraction of the requests of the next";
     PRIVILEGED = "seawall_privileged_in_flight", Gauge, Count, [],
         "Requests in the server that must not be dropped";
+    BOUNCED = "seawall_bounced_total", Counter, Count, [],
+        "Requests refused by the kernel, which the server, waiting for a CPU, did not see";
     WINDOW_VIOLATIONS = "seawall_window_violations_total", Counter, Count, [],
         "Requests refused because their session sent more than its window";
     PRIVILEGE_VIOLATIONS = "seawall_privilege_violations_total", Counter, Count, [],

@@ -61,8 +61,9 @@ pub use client::{
 pub use seawall_control::request::Budget;
 pub use secret::Secret;
 pub use server::{
-    ClassStats, Context, Guest, GuestListener, GuestReply, Guests, Limits, Router, Server,
-    ServerConfig, SpillAt, SpillConfig, SpillTls, StartError, Stats, Threads, TlsConfig,
+    BouncerError, ClassStats, Context, GuardianConfig, GuardianWay, Guest, GuestListener,
+    GuestReply, Guests, Limits, RealtimeError, Router, Server, ServerConfig, SpillAt, SpillConfig,
+    SpillTls, StartError, Stats, Threads, TlsConfig, install_bouncer,
 };
 pub use status::Status;
 pub use tls::{ClientTls, TlsError};

@@ -11,6 +11,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use serde::Serialize;
 
+use self::seawall::Kind;
 use crate::closed_loop::{self, Load, Sample};
 use crate::cores::Cores;
 
@@ -24,14 +25,24 @@ pub enum Contestant {
     SeawallNone,
     /// Seawall's RPC with Breakwater's credits.
     SeawallBreakwater,
+    /// Seawall's RPC without admission control, with a dispatcher beside its worker.
+    SeawallDispatcher,
+    /// The same with a guardian: the dispatcher has real-time priority.
+    SeawallGuarded,
     /// Unary gRPC over HTTP/2 without TLS.
     Tonic,
 }
 
 impl Contestant {
     /// All of them.
-    pub const ALL: [Self; 4] =
-        [Self::Echo, Self::SeawallNone, Self::SeawallBreakwater, Self::Tonic];
+    pub const ALL: [Self; 6] = [
+        Self::Echo,
+        Self::SeawallNone,
+        Self::SeawallBreakwater,
+        Self::SeawallDispatcher,
+        Self::SeawallGuarded,
+        Self::Tonic,
+    ];
 
     /// Starts the server, connects, makes calls on the current runtime, and ends both.
     ///
@@ -48,8 +59,12 @@ impl Contestant {
                 let client = echo::Client::connect(server.address()).await?;
                 closed_loop::run(client, load, around).await
             }
-            Self::SeawallNone => seawall("none", load, cores, around).await,
-            Self::SeawallBreakwater => seawall("breakwater", load, cores, around).await,
+            Self::SeawallNone => seawall(Kind::Plain("none"), load, cores, around).await,
+            Self::SeawallBreakwater => {
+                seawall(Kind::Plain("breakwater"), load, cores, around).await
+            }
+            Self::SeawallDispatcher => seawall(Kind::Dispatcher, load, cores, around).await,
+            Self::SeawallGuarded => seawall(Kind::Guarded, load, cores, around).await,
             Self::Tonic => {
                 let server = cores.on_server(tonic::serve)?;
                 let client = tonic::Client::connect(server.address()).await?;
@@ -59,13 +74,8 @@ impl Contestant {
     }
 }
 
-async fn seawall(
-    algorithm: &str,
-    load: &Load,
-    cores: &Cores,
-    around: impl FnMut(),
-) -> Result<Sample> {
-    let server = cores.on_server(|| seawall::serve(algorithm))?;
+async fn seawall(kind: Kind, load: &Load, cores: &Cores, around: impl FnMut()) -> Result<Sample> {
+    let server = cores.on_server(|| seawall::serve(kind))?;
     let client = seawall::Client::connect(server.address()).await?;
     closed_loop::run(client, load, around).await
 }
@@ -76,6 +86,8 @@ impl fmt::Display for Contestant {
             Self::Echo => "echo",
             Self::SeawallNone => "seawall-none",
             Self::SeawallBreakwater => "seawall-breakwater",
+            Self::SeawallDispatcher => "seawall-dispatcher",
+            Self::SeawallGuarded => "seawall-guarded",
             Self::Tonic => "tonic",
         })
     }
@@ -115,8 +127,8 @@ mod tests {
     #[test]
     fn seawall_gives_back_what_it_got() {
         run(async {
-            for algorithm in ["none", "breakwater"] {
-                let server = seawall::serve(algorithm).unwrap();
+            for kind in [Kind::Plain("none"), Kind::Plain("breakwater"), Kind::Dispatcher] {
+                let server = seawall::serve(kind).unwrap();
                 check(seawall::Client::connect(server.address()).await.unwrap()).await;
             }
         });

@@ -1,4 +1,4 @@
-//! Seawall's RPC: one worker, which also reads and writes.
+//! Seawall's RPC: one worker, which also reads and writes, or has a dispatcher for that.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,7 +7,8 @@ use anyhow::Result;
 use bytes::Bytes;
 use seawall_control::admission;
 use seawall_rpc::{
-    ClientConfig, Context, Request, Router, Server, ServerConfig, Session, StartError, Status,
+    ClientConfig, Context, GuardianWay, Request, Router, Server, ServerConfig, Session, StartError,
+    Status,
 };
 
 use crate::closed_loop::Caller;
@@ -22,8 +23,20 @@ async fn echo(_ctx: Context, payload: Bytes) -> Result<Bytes, Status> {
     Ok(payload)
 }
 
-/// Starts a server that admits as `algorithm` does.
-pub(super) fn serve(algorithm: &str) -> Result<Server, StartError> {
+/// What a server has beside its one worker.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    /// Nothing. It admits as this algorithm does.
+    Plain(&'static str),
+    /// A dispatcher.
+    Dispatcher,
+    /// A dispatcher of real-time priority.
+    Guarded,
+}
+
+/// Starts a server.
+pub(super) fn serve(kind: Kind) -> Result<Server, StartError> {
+    let algorithm = if let Kind::Plain(algorithm) = kind { algorithm } else { "none" };
     let mut config = ServerConfig {
         listen: ([127, 0, 0, 1], 0).into(),
         slo: SLO,
@@ -31,6 +44,9 @@ pub(super) fn serve(algorithm: &str) -> Result<Server, StartError> {
         ..ServerConfig::default()
     };
     config.threads.workers = 1;
+    config.threads.dispatchers = usize::from(!matches!(kind, Kind::Plain(_)));
+    let guarded = matches!(kind, Kind::Guarded);
+    config.guardian.way = if guarded { GuardianWay::Threads } else { GuardianWay::Off };
     Server::start(config, Router::new().method(METHOD, "echo", echo))
 }
 

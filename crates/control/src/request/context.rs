@@ -124,10 +124,27 @@ impl Context {
     /// [`Rejected`] when `predicted` exceeds what the request has left. A request that is not
     /// droppable is never refused here; excess of that privilege was refused at entry.
     pub fn admit(&self, stage: Stage, now: Instant, predicted: Duration) -> Result<(), Rejected> {
+        self.admit_waiting(stage, now, now, predicted)
+    }
+
+    /// The same for a request that has waited since `since`, of which nothing was charged yet:
+    /// decides whether it can wait for `predicted` more.
+    ///
+    /// # Errors
+    ///
+    /// As [`admit`](Self::admit).
+    pub fn admit_waiting(
+        &self,
+        stage: Stage,
+        now: Instant,
+        since: Instant,
+        predicted: Duration,
+    ) -> Result<(), Rejected> {
         if !self.claims.droppable {
             return Ok(());
         }
-        let remaining = self.remaining(now);
+        let budget = self.budget_left().saturating_sub(now.since(since));
+        let remaining = budget.min(self.time_left(now).unwrap_or(Duration::MAX));
         if predicted > remaining || remaining.is_zero() {
             return Err(Rejected::new(stage, predicted, remaining));
         }
@@ -147,11 +164,7 @@ impl Context {
     /// What the request has left: the smaller of budget and time to the deadline;
     /// [`Duration::MAX`] when it has neither.
     pub fn remaining(&self, now: Instant) -> Duration {
-        let budget = match self.budget_left.load(Relaxed) {
-            UNLIMITED => Duration::MAX,
-            left => Duration::from_nanos(left),
-        };
-        budget.min(self.time_left(now).unwrap_or(Duration::MAX))
+        self.budget_left().min(self.time_left(now).unwrap_or(Duration::MAX))
     }
 
     /// Time until the deadline, zero once it has passed; `None` without a deadline.
@@ -177,6 +190,13 @@ impl Context {
     /// When the request arrived at this service.
     pub fn arrived(&self) -> Instant {
         self.arrived
+    }
+
+    fn budget_left(&self) -> Duration {
+        match self.budget_left.load(Relaxed) {
+            UNLIMITED => Duration::MAX,
+            left => Duration::from_nanos(left),
+        }
     }
 }
 
@@ -209,6 +229,20 @@ mod tests {
         ctx.charge(us(10));
         let refused = ctx.admit(Stage::RUN_QUEUE, ctx.arrived(), us(0)).unwrap_err();
         assert_eq!(refused, Rejected::new(Stage::RUN_QUEUE, us(0), us(0)));
+    }
+
+    #[test]
+    fn a_wait_that_lasts_counts_once_against_each() {
+        let at = Instant::from_micros;
+        let ask = |ctx: &Context, predicted| {
+            ctx.admit_waiting(Stage::CPU, at(1_030), at(1_010), us(predicted))
+        };
+        let refused = |predicted, left| Err(Rejected::new(Stage::CPU, us(predicted), us(left)));
+        let budget = context(None, Some(50)); // 20 of it are used
+        assert_eq!((ask(&budget, 30), ask(&budget, 31)), (Ok(()), refused(31, 30)));
+        let deadline = context(Some(50), None); // 30 of it are over
+        assert_eq!((ask(&deadline, 20), ask(&deadline, 21)), (Ok(()), refused(21, 20)));
+        assert_eq!(ask(&context(None, None), 3_600_000_000), Ok(()));
     }
 
     #[test]

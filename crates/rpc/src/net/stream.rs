@@ -12,6 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsStream;
 
+use super::BouncedStream;
 use crate::clock;
 
 /// A wait longer than this is a clock that was set, not a wait.
@@ -27,6 +28,8 @@ pub(crate) enum Stream {
         /// Whether the kernel tells when bytes arrived.
         stamped: bool,
     },
+    /// TCP on which somebody else answers, too.
+    Bounced(Box<BouncedStream>),
     /// Bytes through rustls, which does not tell when they arrived.
     Tls(Box<TlsStream<TcpStream>>),
 }
@@ -58,6 +61,7 @@ impl Stream {
         match self {
             Self::Plain { tcp, stamped: true } => poll_read_stamped(tcp, cx, buf),
             Self::Plain { tcp, .. } => poll_read_with(Pin::new(tcp), cx, buf),
+            Self::Bounced(bounced) => bounced.poll_read(cx, buf),
             Self::Tls(tls) => poll_read_with(Pin::new(tls.as_mut()), cx, buf),
         }
     }
@@ -70,14 +74,16 @@ impl Stream {
     ) -> Poll<io::Result<usize>> {
         match self {
             Self::Plain { tcp, .. } => Pin::new(tcp).poll_write_vectored(cx, pieces),
+            Self::Bounced(bounced) => bounced.poll_write(cx, pieces),
             Self::Tls(tls) => Pin::new(tls.as_mut()).poll_write_vectored(cx, pieces),
         }
     }
 
-    /// Pushes out what TLS still holds.
+    /// All was written: pushes out what TLS still holds.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Plain { .. } => Poll::Ready(Ok(())),
+            Self::Bounced(bounced) => Poll::Ready(bounced.release()),
             Self::Tls(tls) => Pin::new(tls.as_mut()).poll_flush(cx),
         }
     }
@@ -86,6 +92,7 @@ impl Stream {
     pub(crate) fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Plain { tcp, .. } => Pin::new(tcp).poll_shutdown(cx),
+            Self::Bounced(bounced) => bounced.poll_shutdown(cx),
             Self::Tls(tls) => Pin::new(tls.as_mut()).poll_shutdown(cx),
         }
     }

@@ -227,10 +227,15 @@ impl Admission {
                 Err(refusal)
             }
             Verdict::Admit => {
-                context.admit(Stage::RUN_QUEUE, now, predicted).map_err(|rejected| Refusal {
-                    reason: RefusalReason::Overload,
-                    rejected: rejected.with_retry_after(predicted),
-                })
+                let admit = |stage, predicted| {
+                    context.admit(stage, now, predicted).map_err(|rejected| Refusal {
+                        reason: RefusalReason::Overload,
+                        rejected: rejected.with_retry_after(predicted),
+                    })
+                };
+                let starved = self.queue.cpu_delay();
+                let cpu = starved.map_or(Ok(()), |predicted| admit(Stage::CPU, predicted));
+                cpu.and_then(|()| admit(Stage::RUN_QUEUE, predicted))
             }
         };
         let context = Context::new(context);

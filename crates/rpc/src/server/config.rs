@@ -9,6 +9,7 @@ use seawall_control::config::{ConfigError, duration};
 use seawall_control::request::Budget;
 use serde::{Deserialize, Serialize};
 
+use super::guardian::{GuardianConfig, GuardianWay};
 use super::spill::SpillConfig;
 use crate::trust::{Known, Trust};
 
@@ -48,6 +49,8 @@ pub struct ServerConfig {
     pub budget: Budget,
     /// Threads, and what they do.
     pub threads: Threads,
+    /// Who answers while the process does not get the CPU.
+    pub guardian: GuardianConfig,
     /// Bounds on what peers can make the server hold.
     pub limits: Limits,
     /// What of the senders' claims is believed.
@@ -76,6 +79,7 @@ impl Default for ServerConfig {
             admission: admission::Config::default(),
             budget: Budget::default(),
             threads: Threads::default(),
+            guardian: GuardianConfig::default(),
             limits: Limits::default(),
             trust: Trust::default(),
             spill: SpillConfig::default(),
@@ -93,7 +97,8 @@ pub struct Threads {
     /// Threads that run handlers. Default 0: one for each core that the process may use.
     pub workers: usize,
     /// Threads that only read and write. Default 0: none of their own with one worker, which then
-    /// reads between handlers; else one for every eight workers.
+    /// reads between handlers unless [`guardian`](ServerConfig::guardian) is on; else one for
+    /// every eight workers.
     pub dispatchers: usize,
     /// A worker looks up from its handlers after this long: to read and write if it does that,
     /// too, and whether to stop. Default 50us; a handler that runs longer is not interrupted.
@@ -204,6 +209,12 @@ impl ServerConfig {
         ConfigError::check_range("limits.outstanding", self.limits.outstanding, 1..=1 << 24)?;
         ConfigError::check_range("limits.violations", self.limits.violations, 1..=u32::MAX)?;
         ConfigError::check_range("limits.unread_bytes", self.limits.unread_bytes, 4096..=1 << 32)?;
+        self.guardian.validate()?;
+        if self.guardian.way == GuardianWay::Kernel && self.tls.is_some() {
+            let problem = "\"kernel\" reads frames as they come, which TLS hides; allowed is \
+                           \"auto\", \"threads\" or \"off\"";
+            return Err(ConfigError::new("guardian.way", problem));
+        }
         self.trust.validate()?;
         self.spill.validate(self.listen)?;
         let authorities = self.tls.as_ref().and_then(|tls| tls.client_authorities.as_ref());
@@ -234,7 +245,7 @@ impl ServerConfig {
     /// Threads that only read and write; zero when workers do it between handlers.
     pub fn dispatchers(&self) -> usize {
         match (self.threads.dispatchers, self.workers()) {
-            (0, 1) => 0,
+            (0, 1) => usize::from(self.guardian.way == GuardianWay::Threads),
             (0, workers) => workers.div_ceil(8),
             (dispatchers, _) => dispatchers,
         }

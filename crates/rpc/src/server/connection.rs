@@ -21,9 +21,8 @@ use super::books::Books;
 use super::close::CloseReason;
 use super::job::{Call, Reply};
 use super::stats::add;
-use super::threads::poll_again;
 use crate::clock;
-use crate::net::{FrameBytes, FrameReader, OutBuffer, Stream, Written};
+use crate::net::{FrameBytes, FrameReader, OutBuffer, Stream, Written, poll_again};
 use crate::trust::Peer;
 
 /// Reads that one turn takes before it answers: a connection with much to say waits for its next
@@ -162,6 +161,7 @@ impl Connection {
 
     /// One turn: read, answer, write.
     fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<CloseReason> {
+        self.shared.pace();
         self.books.session.register(cx.waker());
         match self.turn(cx) {
             Ok(ControlFlow::Continue(())) => Poll::Pending,

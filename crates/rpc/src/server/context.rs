@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use seawall_control::Instant;
-use seawall_control::request;
+use seawall_control::request::{self, Rejected, Stage};
 use seawall_control::time::nanos;
 
 use crate::clock;
@@ -24,6 +24,9 @@ struct Inner {
     worked: AtomicU64,
     /// A stage has refused it.
     refused: AtomicBool,
+    /// For how long the workers were predicted to wait for a CPU when it was refused for that,
+    /// nanoseconds; zero if it was not.
+    cpu_delay: AtomicU64,
 }
 
 impl Context {
@@ -33,6 +36,7 @@ impl Context {
             polled_at: AtomicU64::new(0),
             worked: AtomicU64::new(0),
             refused: AtomicBool::new(false),
+            cpu_delay: AtomicU64::new(0),
         }))
     }
 
@@ -51,6 +55,28 @@ impl Context {
     /// The poll has ended.
     pub(super) fn end_poll(&self, now: Instant) {
         self.0.worked.fetch_add(nanos(now.since(self.polled_at())), Relaxed);
+    }
+
+    /// Refuses a request that has waited in the run queue since `since` if it cannot wait for
+    /// `delay` more, and its handler has not begun. True if it did: then its job has to be dropped.
+    pub(super) fn refuse_for_cpu(&self, now: Instant, since: Instant, delay: Duration) -> bool {
+        let has_begun = self.polled_at() != Instant::ORIGIN;
+        if has_begun || self.admit_waiting(Stage::CPU, now, since, delay).is_ok() {
+            return false;
+        }
+        self.charge(now.since(since));
+        self.0.cpu_delay.store(nanos(delay).max(1), Relaxed);
+        true
+    }
+
+    /// The refusal of a request whose job is dropped because the workers wait for a CPU.
+    pub(super) fn cpu_refusal(&self) -> Option<Rejected> {
+        let delay = match self.0.cpu_delay.load(Relaxed) {
+            0 => return None,
+            delay => Duration::from_nanos(delay),
+        };
+        let rejected = Rejected::new(Stage::CPU, delay, self.remaining_now());
+        Some(rejected.with_retry_after(delay))
     }
 
     /// A stage has refused it.

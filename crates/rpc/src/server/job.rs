@@ -17,7 +17,7 @@ use crate::clock;
 use crate::status::Status;
 
 /// A call that was admitted. However it ends, it is answered exactly once: dropping it says
-/// "cancelled".
+/// "cancelled", or that it was refused because the workers do not get the CPU.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) context: Context,
@@ -99,7 +99,10 @@ impl Call {
 impl Drop for Call {
     fn drop(&mut self) {
         let Some(session) = self.session.take() else { return };
-        let end = if std::thread::panicking() {
+        let end = if let Some(rejected) = self.context.cpu_refusal() {
+            self.context.set_refused();
+            End::Rejected(rejected)
+        } else if std::thread::panicking() {
             let message = "the handler panicked".into();
             End::Failed { code: Status::INTERNAL, message }
         } else {

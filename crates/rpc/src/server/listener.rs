@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use seawall_control::Instant;
@@ -13,7 +14,7 @@ use super::close::CloseReason;
 use super::stats::add;
 use super::{Shared, accept, connection};
 use crate::clock;
-use crate::net::Stream;
+use crate::net::{BouncedStream, Stream};
 use crate::tls::Acceptor;
 
 /// Listens at the configured address, and gives the one it really is.
@@ -43,7 +44,7 @@ async fn serve(
     // Before the handshake, so that its work and its memory have the same bound.
     let books = Books::open(&shared);
     let Some(acceptor) = acceptor else {
-        let stream = Stream::plain(tcp, shared.config.receive_timestamps);
+        let stream = open(tcp, &shared);
         return match books {
             Ok(books) => connection::drive(stream, Vec::new(), opened, books, shared).await,
             Err(reason) => connection::turn_away(stream, &reason, &shared).await,
@@ -63,4 +64,18 @@ async fn serve(
     };
     tracing::warn!(%reason, "closing a connection before its hello");
     shared.counters.closed(&reason);
+}
+
+/// A stream without TLS.
+fn open(tcp: TcpStream, shared: &Shared) -> Stream {
+    let Some(bouncer) = &shared.bouncer else {
+        return Stream::plain(tcp, shared.config.receive_timestamps);
+    };
+    match bouncer.adopt(tcp.as_raw_fd()) {
+        Ok(below) => Stream::Bounced(Box::new(BouncedStream::new(tcp, below))),
+        Err(error) => {
+            tracing::warn!(%error, "the kernel does not answer on a connection");
+            Stream::plain(tcp, shared.config.receive_timestamps)
+        }
+    }
 }

@@ -8,6 +8,7 @@ mod close;
 mod config;
 mod connection;
 mod context;
+mod guardian;
 mod guest;
 mod job;
 mod listener;
@@ -20,11 +21,13 @@ mod threads;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use seawall_control::bounce::Bouncer;
 use seawall_control::config::ConfigError;
 use seawall_control::controller::{Algorithm, Signal};
+use seawall_control::predict::starvation::CpuDelay;
 use seawall_control::request::Stage;
 use seawall_control::wire;
 use thiserror::Error;
@@ -32,6 +35,7 @@ use thiserror::Error;
 pub use classes::ClassStats;
 pub use config::{Limits, ServerConfig, Threads, TlsConfig};
 pub use context::Context;
+pub use guardian::{BouncerError, GuardianConfig, GuardianWay, RealtimeError, install_bouncer};
 pub use guest::{Guest, GuestListener, GuestReply, Guests};
 pub use router::Router;
 pub use spill::{SpillAt, SpillConfig, SpillTls};
@@ -40,6 +44,7 @@ pub use stats::Stats;
 use crate::clock;
 use crate::tls::{Acceptor, TlsError};
 use admission::Admission;
+use guardian::{Guardian, kernel, realtime};
 use run_queue::RunQueue;
 use spill::Spill;
 use stats::Counters;
@@ -82,7 +87,13 @@ pub enum StartError {
     },
     /// The system gives no more threads or descriptors.
     #[error("cannot start threads: {0}")]
-    Threads(io::Error),
+    Threads(#[from] io::Error),
+    /// The guardian is wanted, and not permitted.
+    #[error(transparent)]
+    Guardian(#[from] RealtimeError),
+    /// The kernel is to be the guardian, and cannot.
+    #[error(transparent)]
+    Bouncer(#[from] BouncerError),
 }
 
 /// What all threads and connections of a server share.
@@ -96,6 +107,10 @@ struct Shared {
     counters: Counters,
     /// Who is handed what is refused, if anybody is.
     spill: Option<Arc<Spill>>,
+    /// Who answers while the workers do not get the CPU; nobody without real-time priority.
+    guardian: OnceLock<Arc<Guardian>>,
+    /// Who answers before calls are read, if that was asked for.
+    bouncer: Option<Arc<dyn Bouncer>>,
     stop: Stop,
 }
 
@@ -125,6 +140,8 @@ impl Server {
         config.validate()?;
         let acceptor = config.tls.as_ref().map(Acceptor::new).transpose()?;
         let spill = Spill::new(&config.spill, config.rtt)?;
+        let by_kernel = config.guardian.way == GuardianWay::Kernel;
+        let bouncer = by_kernel.then(kernel::open).transpose()?;
         let queue = Arc::new(RunQueue::default());
         let shared = Arc::new(Shared {
             algorithm: algorithm.name(),
@@ -133,12 +150,13 @@ impl Server {
             router,
             counters: Counters::default(),
             spill,
+            guardian: OnceLock::new(),
+            bouncer,
             stop: Stop::default(),
             config,
         });
-        let threads = threads::Threads::start(&shared).map_err(|error| {
+        let threads = threads::Threads::start(&shared).inspect_err(|_| {
             shared.stop.stop(); // those that did start
-            StartError::Threads(error)
         })?;
         let mut server = Self { address: shared.config.listen, shared, threads: Some(threads) };
         server.address = server.listen(acceptor)?;
@@ -161,6 +179,19 @@ impl Server {
     /// utilities that value them. The server measures queueing delays by itself.
     pub fn signal(&self, signal: Signal) {
         self.shared.admission.signal(signal);
+    }
+
+    /// True if a guardian answers while the workers do not get the CPU.
+    pub fn is_guarded(&self) -> bool {
+        self.shared.guardian.get().is_some() || self.shared.bouncer.is_some()
+    }
+
+    /// Has the guardian's threads, if it has some, predict the workers' waits for a CPU by
+    /// `predictor`, in place of what they have waited before.
+    pub fn predict_cpu_delay_by(&self, predictor: Box<dyn CpuDelay>) {
+        if let Some(guardian) = self.shared.guardian.get() {
+            guardian.predict_by(predictor);
+        }
     }
 
     /// A way into the same run queue for clients of another protocol, which know nothing of
@@ -195,6 +226,13 @@ impl Server {
         if let Some(spill) = self.shared.spill.clone() {
             reactor.spawn(async move { spill.connect() });
         }
+        if let Some(guardian) = self.shared.guardian.get().cloned() {
+            reactor.spawn(async move {
+                if let Err(error) = guardian.watch().await {
+                    tracing::error!(%error, "the guardian cannot watch");
+                }
+            });
+        }
         let shared = self.shared.clone();
         reactor.spawn(async move {
             loop {
@@ -224,6 +262,21 @@ impl Drop for Server {
 }
 
 impl Shared {
+    /// The thread that calls runs handlers.
+    fn enlist(&self) {
+        let Some(bouncer) = &self.bouncer else { return };
+        if let Err(error) = bouncer.enlist() {
+            tracing::error!(%error, "the kernel does not watch a worker");
+        }
+    }
+
+    /// A thread that reads and writes is about to go on.
+    fn pace(&self) {
+        if self.guardian.get().is_some() {
+            realtime::pace();
+        }
+    }
+
     /// What a client must know.
     fn settings(&self) -> wire::Settings {
         let own = [
@@ -233,6 +286,7 @@ impl Shared {
             Stage::RUN_QUEUE,
             Stage::HANDLER,
             Stage::MEMORY,
+            Stage::CPU,
         ];
         let name = |stage: Stage| (stage, stage.name().unwrap_or_default().to_owned());
         wire::Settings {

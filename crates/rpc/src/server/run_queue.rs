@@ -4,7 +4,7 @@
 //! invisible until its handler starts, which under overload is when it is too late.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -13,6 +13,8 @@ use parking_lot::Mutex;
 use seawall_control::Instant;
 use seawall_control::delay::QueueAge;
 use seawall_control::lanes::Lanes;
+use seawall_control::time::nanos;
+use tokio::sync::Notify;
 
 use super::context::Context;
 use crate::clock;
@@ -26,6 +28,11 @@ pub(super) struct RunQueue {
     jobs: Mutex<Jobs>,
     age: QueueAge,
     len: AtomicUsize,
+    /// Somebody waits until there is a job to [watch](Self::until_busy).
+    is_watched: AtomicBool,
+    busy: Notify,
+    /// How long the workers are predicted to wait for a CPU, nanoseconds; zero while they run.
+    cpu_delay: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -48,7 +55,14 @@ impl RunQueue {
         jobs.lanes.push(now, droppable, job);
         self.publish(&jobs.lanes);
         let worker = jobs.idle.pop();
+        let is_watched = self.is_watched.load(Relaxed);
+        if is_watched {
+            self.is_watched.store(false, Relaxed);
+        }
         drop(jobs);
+        if is_watched {
+            self.busy.notify_one();
+        }
         if let Some(worker) = worker {
             worker.wake();
         }
@@ -68,6 +82,7 @@ impl RunQueue {
 
     /// Takes the next job, and since when it could run.
     pub(super) fn pop(&self) -> Option<(Instant, Job)> {
+        self.runs();
         if self.len.load(Relaxed) == 0 {
             return None;
         }
@@ -79,6 +94,7 @@ impl RunQueue {
 
     /// Takes the next job, or arranges that `waker` is woken when there is one.
     pub(super) fn poll_pop(&self, waker: &Waker) -> Poll<(Instant, Job)> {
+        self.runs();
         let mut jobs = self.jobs.lock();
         match jobs.lanes.pop() {
             Some(popped) => {
@@ -92,6 +108,52 @@ impl RunQueue {
                 Poll::Pending
             }
         }
+    }
+
+    /// Refuses those of the oldest `examined` jobs that have not begun and cannot wait for `delay`,
+    /// which is how long the workers are predicted to wait for a CPU.
+    pub(super) fn refuse(&self, now: Instant, delay: Duration, examined: usize) {
+        let mut jobs = self.jobs.lock();
+        let refused = jobs.lanes.take_ordinary(examined, |since, job: &Job| {
+            job.metadata().refuse_for_cpu(now, since, delay)
+        });
+        self.publish(&jobs.lanes);
+        drop(jobs);
+        drop(refused); // which answers them
+    }
+
+    /// Sets how long the workers are predicted to wait for a CPU; `None` while they run.
+    pub(super) fn set_cpu_delay(&self, delay: Option<Duration>) {
+        self.cpu_delay.store(delay.map_or(0, |delay| nanos(delay).max(1)), Relaxed);
+    }
+
+    /// How long the workers are predicted to wait for a CPU, if they do.
+    pub(super) fn cpu_delay(&self) -> Option<Duration> {
+        match self.cpu_delay.load(Relaxed) {
+            0 => None,
+            delay => Some(Duration::from_nanos(delay)),
+        }
+    }
+
+    /// A worker runs: whoever comes now does not wait for that.
+    fn runs(&self) {
+        if self.cpu_delay.load(Relaxed) != 0 {
+            self.set_cpu_delay(None);
+        }
+    }
+
+    /// Waits until there is a job. One task may.
+    pub(super) async fn until_busy(&self) {
+        if self.is_idle_and_watched() {
+            self.busy.notified().await;
+        }
+    }
+
+    fn is_idle_and_watched(&self) -> bool {
+        let jobs = self.jobs.lock();
+        let is_idle = jobs.lanes.is_empty();
+        self.is_watched.store(is_idle, Relaxed); // ordered by the lock
+        is_idle
     }
 
     /// Age of the oldest job.

@@ -59,6 +59,9 @@ pub struct Stats {
     pub spilled_outstanding: u64,
     /// Replicas to hand calls to that are connected.
     pub spill_replicas: u64,
+    /// Calls refused by the kernel, for a server that waited for a CPU. The server did not see
+    /// them, so that they are not counted above.
+    pub bounced: u64,
     /// Calls refused because their session had sent more than it may; also counted as refusals.
     pub window_violations: u64,
     /// Claims struck out because their sender had no right to them.
@@ -138,6 +141,7 @@ impl Counters {
             classes,
             spilled_outstanding: at_replicas,
             spill_replicas: spill.map_or(0, Spill::connected) as u64,
+            bounced: shared.bouncer.as_ref().map_or(0, |bouncer| bouncer.refused()),
             window_violations: read(&self.window_violations),
             privilege_violations: read(&self.privilege_violations),
             accepted: read(&self.accepted),
@@ -165,6 +169,7 @@ impl Stats {
             metrics::counter!(metric.name).absolute(value);
         };
         self.classes.iter().for_each(ClassStats::publish);
+        count(names::BOUNCED, self.bounced);
         count(names::WINDOW_VIOLATIONS, self.window_violations);
         count(names::PRIVILEGE_VIOLATIONS, self.privilege_violations);
         count(names::CONNECTIONS_ACCEPTED, self.accepted);

@@ -10,6 +10,9 @@
 //!   └──────────────────────┘
 //! ```
 //!
+//! Dispatchers of real-time priority are the [guardian]. What handlers wait for is then up to a
+//! reactor of its own without that priority, on which the tasks that they start run, too.
+//!
 //! A dispatcher of its own keeps a long handler from blocking the requests behind it on its
 //! connections (Breakwater §3.1). On one core it could not run beside the handler anyway, so the
 //! worker itself turns to its reactor between handlers, which is cheaper than two threads that take
@@ -20,18 +23,21 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::{Context as TaskContext, Poll};
+use std::sync::mpsc;
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
 use seawall_control::Instant;
 use seawall_control::estimate::Ewma;
 use seawall_control::time::nanos;
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, Handle};
 use tokio::task::coop::unconstrained;
 
-use super::Shared;
+use super::guardian::realtime::{self, Spent};
+use super::guardian::{Guardian, GuardianWay};
 use super::run_queue::Job;
+use super::{Shared, StartError, session};
 use crate::clock;
 
 /// Tasks that a reactor thread runs before it asks the kernel for news again.
@@ -50,23 +56,42 @@ pub(super) struct Threads {
 
 impl Threads {
     /// Starts dispatchers and workers, all of which stop when `shared.stop` says so.
-    pub(super) fn start(shared: &Arc<Shared>) -> io::Result<Self> {
+    pub(super) fn start(shared: &Arc<Shared>) -> Result<Self, StartError> {
         let (dispatchers, workers) = (shared.config.dispatchers(), shared.config.workers());
         let mut started = Self { reactors: Vec::new(), threads: Vec::new() };
         if dispatchers == 0 {
             for index in 0..workers {
-                started.reactor(format!("seawall-{index}"), shared, true)?;
+                let reactor = started.reactor(format!("seawall-{index}"), shared, |shared| {
+                    shared.enlist();
+                    // As a task among the others, not as the main future, so that connections
+                    // whose bytes have come go first.
+                    tokio::spawn(work(shared.clone()));
+                })?;
+                started.reactors.push(reactor);
             }
             return Ok(started);
         }
+        let (pacer, spent) = mpsc::channel();
         for index in 0..dispatchers {
-            started.reactor(format!("seawall-io-{index}"), shared, false)?;
+            let name = format!("seawall-io-{index}");
+            let dispatcher = started.dispatcher(name, shared, pacer.clone())?;
+            started.reactors.push(dispatcher);
+        }
+        let mut reactors = started.reactors.clone();
+        let mut enlisted = None;
+        if let Some(guardian) = shared.guardian.get() {
+            reactors = vec![started.reactor("seawall-app".into(), shared, |_| {})?];
+            enlisted = Some(guardian.clone());
+            let config = shared.config.guardian;
+            started.spawn("seawall-pacer".into(), move || realtime::pacer(&config, &spent))?;
         }
         for index in 0..workers {
             let name = format!("seawall-worker-{index}");
-            let reactor = started.reactors[index % dispatchers].clone();
-            let shared = shared.clone();
+            let reactor = reactors[index % reactors.len()].clone();
+            let (shared, guardian) = (shared.clone(), enlisted.clone());
             started.spawn(name, move || {
+                shared.enlist();
+                guardian.inspect(|guardian| guardian.enlist());
                 reactor.block_on(shared.stop.or(work(shared.clone())));
             })?;
         }
@@ -81,19 +106,54 @@ impl Threads {
         }
     }
 
-    fn reactor(&mut self, name: String, shared: &Arc<Shared>, works: bool) -> io::Result<()> {
-        let runtime: Runtime =
-            Builder::new_current_thread().enable_all().event_interval(EVENT_INTERVAL).build()?;
-        self.reactors.push(runtime.handle().clone());
+    /// Starts a dispatcher, of real-time priority if there is to be a guardian.
+    fn dispatcher(
+        &mut self,
+        name: String,
+        shared: &Arc<Shared>,
+        pacer: mpsc::Sender<Spent>,
+    ) -> Result<Handle, StartError> {
+        let config = shared.config.guardian;
+        if !config.wants_threads() {
+            return Ok(self.reactor(name, shared, |_| {})?);
+        }
+        let (tell, told) = mpsc::sync_channel(1);
+        let reactor = self.reactor(name, shared, move |_| {
+            // Nobody listens any more if the server did not start after all.
+            _ = tell.send(realtime::enter(&config, pacer));
+        })?;
+        match told.recv().map_err(io::Error::other)? {
+            Ok(()) => {
+                let guardian = || Arc::new(Guardian::new(shared.queue.clone()));
+                shared.guardian.get_or_init(guardian);
+            }
+            Err(error) if config.way == GuardianWay::Threads => return Err(error.into()),
+            Err(error) => tracing::info!(%error, "no guardian"),
+        }
+        Ok(reactor)
+    }
+
+    /// Starts a thread with a reactor, which does what `first` says before all else.
+    fn reactor(
+        &mut self,
+        name: String,
+        shared: &Arc<Shared>,
+        first: impl FnOnce(&Arc<Shared>) + Send + 'static,
+    ) -> io::Result<Handle> {
+        let mut runtime = Builder::new_current_thread();
+        runtime.enable_all().event_interval(EVENT_INTERVAL);
+        if shared.config.guardian.wants_threads() {
+            runtime.on_thread_park(realtime::pace).on_thread_unpark(realtime::woken);
+        }
+        let runtime = runtime.build()?;
+        let handle = runtime.handle().clone();
         let shared = shared.clone();
         self.spawn(name, move || {
-            if works {
-                // As a task among the others, not as the main future, so that connections whose
-                // bytes have come go first.
-                runtime.spawn(work(shared.clone()));
-            }
+            let _in_runtime = runtime.enter();
+            first(&shared);
             runtime.block_on(shared.stop.wait());
-        })
+        })?;
+        Ok(handle)
     }
 
     fn spawn(&mut self, name: String, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
@@ -109,32 +169,48 @@ impl Threads {
 /// Here it would hold all handlers of a slice to it, and then let none of them go on.
 fn work(shared: Arc<Shared>) -> impl Future<Output = ()> {
     unconstrained(async move {
-        let slice = shared.config.threads.slice;
         let mut turn = Ewma::new(TURN_WEIGHT);
-        // Who writes is another thread, and awake already.
-        let writes = shared.config.dispatchers() == 0;
         loop {
             let (since, job) = poll_fn(|cx| shared.queue.poll_pop(cx.waker())).await;
             let began = clock::now();
-            let (mut now, mut refused) = run(since, began, job, &mut turn);
-            while now.since(began) < slice {
-                // A refusal waits no longer than a slice: it leaves before the next handler runs,
-                // if that is expected to outlast it. Where handlers are quick, refusals share a
-                // write.
-                let next = Duration::from_nanos(turn.value().unwrap_or(0.0) as u64);
-                if writes && refused && now.since(began) + next > slice {
-                    break;
-                }
-                let Some((since, job)) = shared.queue.pop() else { break };
-                let ran = run(since, now, job, &mut turn);
-                (now, refused) = (ran.0, refused || ran.1);
-            }
+            let slice = || run_slice(&shared, began, since, job, &mut turn);
+            // A driver of real-time priority would take the CPU for each reply.
+            let is_guarded = shared.guardian.get().is_some();
+            let now = if is_guarded { session::tell_later(slice) } else { slice() };
             shared.counters.busy_nanos.fetch_add(now.since(began).as_nanos() as u64, Relaxed);
             if shared.queue.len() > 0 {
                 yield_to_reactor().await;
             }
         }
     })
+}
+
+/// Runs a job that could run since `since`, and more until the slice is over; gives the time then.
+fn run_slice(
+    shared: &Shared,
+    began: Instant,
+    since: Instant,
+    job: Job,
+    turn: &mut Ewma,
+) -> Instant {
+    let slice = shared.config.threads.slice;
+    // Else who writes is another thread, and awake already.
+    let writes = shared.config.dispatchers() == 0;
+    let is_guarded = shared.guardian.get().is_some();
+    let (mut now, mut refused) = run(since, began, job, turn);
+    while now.since(began) < slice {
+        // A refusal waits no longer than a slice: it leaves before the next handler runs, if that
+        // is expected to outlast it. Where handlers are quick, refusals share a write. With a
+        // guardian that is so for all replies.
+        let next = Duration::from_nanos(turn.value().unwrap_or(0.0) as u64);
+        if (is_guarded || writes && refused) && now.since(began) + next > slice {
+            break;
+        }
+        let Some((since, job)) = shared.queue.pop() else { break };
+        let ran = run(since, now, job, turn);
+        (now, refused) = (ran.0, refused || ran.1);
+    }
+    now
 }
 
 /// Polls one handler, and charges what it waited since it could run. Gives the time, and whether a
@@ -158,14 +234,6 @@ fn run(since: Instant, began: Instant, job: Job, turn: &mut Ewma) -> (Instant, b
 /// Lets all other tasks of the thread run, and its reactor look for news.
 async fn yield_to_reactor() {
     tokio::task::yield_now().await;
-}
-
-/// The same for a task that is being polled and has more to do: it is polled again then. Waking
-/// itself would get it many turns before a worker of this thread gets one.
-pub(super) fn poll_again(cx: &mut TaskContext<'_>) {
-    let others = yield_to_reactor();
-    tokio::pin!(others);
-    assert!(others.poll(cx).is_pending(), "the others have not run yet");
 }
 
 /// A flag that threads and tasks can wait for.

@@ -1,0 +1,408 @@
+//! Measures how soon a client learns that its call was refused while the server's process does not
+//! get the CPU, with each kind of guardian and without one.
+//!
+//! ```text
+//!   one core                                     the other core
+//!   ┌─────────────────────────────┐              ┌──────────────────────────────────────┐
+//!   │ client: sends by the clock, │ ◄──────────► │ server, a process of its own         │
+//!   │ and notes when answers come │              │ rivals: threads that never rest      │
+//!   └─────────────────────────────┘              └──────────────────────────────────────┘
+//! ```
+//!
+//! Every call has a deadline, which only the server looks at: the client waits for its answer
+//! whatever that is, so that all answers are measured.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use bytes::Bytes;
+use clap::{Parser, ValueEnum};
+use comfy_table::Table;
+use comfy_table::presets::ASCII_MARKDOWN;
+use core_affinity::CoreId;
+use parking_lot::Mutex;
+use seawall_control::admission;
+use seawall_control::request::Stage;
+use seawall_control::wire::{self, RequestOp, ResponseOp, Status};
+use seawall_measure::Latencies;
+use seawall_rpc::{Budget, GuardianWay, Router, Server, ServerConfig};
+use thread_priority::{
+    NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy,
+    set_thread_priority_and_policy, thread_native_id,
+};
+
+const METHOD: u16 = 1;
+
+/// Answers that are still to come when the sending ends have this long.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A rival of real-time priority has the core for half of each of these.
+const EPISODE: Duration = Duration::from_millis(100);
+
+/// Measures how soon a client learns of a refusal while the server does not get the CPU.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Turns of each kind of server in each situation.
+    #[arg(long, default_value_t = 2)]
+    rounds: u32,
+    /// Seconds of each turn.
+    #[arg(long, default_value_t = 4)]
+    seconds: u64,
+    /// Calls in a second.
+    #[arg(long, default_value_t = 500)]
+    rate: u32,
+    /// What each call has left when it is sent, in microseconds.
+    #[arg(long, default_value_t = 5_000)]
+    deadline_us: u64,
+    /// Time that each call's handler takes, in microseconds.
+    #[arg(long, default_value_t = 20)]
+    service_us: u64,
+    /// Situations.
+    #[arg(long, value_delimiter = ',')]
+    situations: Vec<Situation>,
+    /// Guardians; `kernel` needs the feature `node`.
+    #[arg(long, value_delimiter = ',')]
+    guardians: Vec<GuardianArgument>,
+    /// Runs the server, for the command itself.
+    #[arg(long, hide = true)]
+    serve: Option<GuardianArgument>,
+    /// The server's core, for the command itself.
+    #[arg(long, hide = true, default_value_t = 0)]
+    core: usize,
+    /// The situation of the server, for the command itself.
+    #[arg(long, hide = true)]
+    situation: Option<Situation>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum GuardianArgument {
+    Off,
+    Threads,
+    #[cfg(feature = "node")]
+    Kernel,
+}
+
+/// Who else wants the core, and what the server's threads are worth there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Situation {
+    /// Nobody.
+    Alone,
+    /// Four threads like the server's.
+    Four,
+    /// Eight.
+    Eight,
+    /// Two, and the server's threads are at nice 19.
+    Nice,
+    /// One, and the server's threads are SCHED_IDLE.
+    Idle,
+    /// A real-time thread, for 50 ms of every 100 ms: nothing else runs.
+    Realtime,
+}
+
+#[derive(Default)]
+struct Tally {
+    sent: u64,
+    in_time: u64,
+    late: u64,
+    refused_cpu: u64,
+    refused_otherwise: u64,
+    served: Latencies,
+    refused: Latencies,
+    refused_by_cpu: Latencies,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    match (arguments.serve, arguments.situation) {
+        (Some(guardian), Some(situation)) => serve(&arguments, guardian, situation),
+        _ => measure(&arguments),
+    }
+}
+
+fn measure(arguments: &Arguments) -> Result<()> {
+    let cores = core_affinity::get_core_ids().unwrap_or_default();
+    let [server, client, ..] = cores[..] else { return Err(anyhow!("two cores are needed")) };
+    ensure!(core_affinity::set_for_current(client), "cannot choose the client's core");
+    let situations = match arguments.situations[..] {
+        [] => Situation::value_variants(),
+        ref some => some,
+    };
+    let guardians = match arguments.guardians[..] {
+        [] => GuardianArgument::value_variants(),
+        ref some => some,
+    };
+    let mut table = Table::new();
+    table.load_style(ASCII_MARKDOWN);
+    table.set_header([
+        "situation",
+        "guardian",
+        "calls",
+        "in time",
+        "late",
+        "refused: cpu",
+        "otherwise",
+        "no answer",
+        "refusal at cpu: ms p50",
+        "p99",
+        "max",
+        "any refusal: ms p50",
+        "p99",
+        "max",
+        "result: ms p50",
+        "p99",
+        "max",
+    ]);
+    for &situation in situations {
+        for &guardian in guardians {
+            let mut tally = Tally::default();
+            for _ in 0..arguments.rounds {
+                turn(arguments, situation, guardian, server, &mut tally)?;
+            }
+            let answered = tally.in_time + tally.late + tally.refused_cpu + tally.refused_otherwise;
+            let mut row = vec![situation.to_string(), format!("{guardian:?}").to_lowercase()];
+            let counts = [tally.sent, tally.in_time, tally.late, tally.refused_cpu];
+            row.extend(counts.map(|count| count.to_string()));
+            row.push(tally.refused_otherwise.to_string());
+            row.push((tally.sent - answered).to_string());
+            for latencies in [&tally.refused_by_cpu, &tally.refused, &tally.served] {
+                row.extend([0.5, 0.99, 1.0].map(|quantile| {
+                    let us = latencies.quantile_us(quantile);
+                    us.map_or("-".into(), |us| format!("{:.2}", us / 1e3))
+                }));
+            }
+            table.add_row(row);
+            eprintln!("{situation}, guardian {guardian:?}: measured");
+        }
+    }
+    println!("{table}");
+    Ok(())
+}
+
+/// Starts a server and its rivals, calls, and adds what came of it to `tally`.
+fn turn(
+    arguments: &Arguments,
+    situation: Situation,
+    guardian: GuardianArgument,
+    core: CoreId,
+    tally: &mut Tally,
+) -> Result<()> {
+    let (mut child, address) = start_server(arguments, situation, guardian, core)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let rivals = situation.rivals(core, &stop);
+    let called = call(arguments, address, tally);
+    stop.store(true, Relaxed);
+    for rival in rivals {
+        rival.join().map_err(|_| anyhow!("a rival panicked"))??;
+    }
+    drop(child.stdin.take()); // which ends it
+    child.wait()?;
+    called
+}
+
+fn start_server(
+    arguments: &Arguments,
+    situation: Situation,
+    guardian: GuardianArgument,
+    core: CoreId,
+) -> Result<(Child, SocketAddr)> {
+    let name = |value: &dyn fmt::Debug| format!("{value:?}").to_lowercase();
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(["--serve", &name(&guardian), "--situation", &name(&situation)])
+        .args(["--core", &core.id.to_string()])
+        .args(["--service-us", &arguments.service_us.to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().context("its output is a pipe")?).read_line(&mut line)?;
+    let address = line.trim().parse().context("the server did not start")?;
+    Ok((child, address))
+}
+
+/// Serves until standard input ends.
+fn serve(arguments: &Arguments, guardian: GuardianArgument, situation: Situation) -> Result<()> {
+    let core = CoreId { id: arguments.core };
+    ensure!(core_affinity::set_for_current(core), "cannot choose the server's core");
+    situation.degrade()?;
+    let mut config = ServerConfig {
+        listen: ([127, 0, 0, 1], 0).into(),
+        slo: Duration::from_secs(10),
+        admission: admission::Config::named("none"),
+        budget: Budget::Off,
+        ..ServerConfig::default()
+    };
+    config.threads.workers = 1;
+    config.guardian.way = match guardian {
+        GuardianArgument::Off => GuardianWay::Off,
+        GuardianArgument::Threads => GuardianWay::Threads,
+        #[cfg(feature = "node")]
+        GuardianArgument::Kernel => {
+            seawall_rpc::install_bouncer(seawall_node::Bounce::for_server);
+            GuardianWay::Kernel
+        }
+    };
+    let service = Duration::from_micros(arguments.service_us);
+    let router = Router::new().method(METHOD, "spin", move |_, payload: Bytes| async move {
+        let began = Instant::now();
+        while began.elapsed() < service {
+            std::hint::spin_loop();
+        }
+        Ok(payload)
+    });
+    let server = Server::start(config, router)?;
+    println!("{}", server.address());
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(())
+}
+
+/// Sends by the clock on one connection, and reads answers on another thread.
+fn call(arguments: &Arguments, address: SocketAddr, tally: &mut Tally) -> Result<()> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    let hello = wire::Hello::default().encode();
+    stream.write_all(&frame(wire::Request::new(RequestOp::Hello), &hello))?;
+    let sent: Arc<Mutex<HashMap<u64, Instant>>> = Arc::default();
+    let deadline = Duration::from_micros(arguments.deadline_us);
+    let answers = {
+        let (stream, sent) = (stream.try_clone()?, sent.clone());
+        let tally = std::mem::take(tally);
+        thread::spawn(move || read_answers(stream, deadline, &sent, tally))
+    };
+    let (interval, began) = (Duration::from_secs(1) / arguments.rate, Instant::now());
+    let calls = arguments.seconds * u64::from(arguments.rate);
+    for id in 1..=calls {
+        let at = began + interval * id as u32;
+        thread::sleep(at.saturating_duration_since(Instant::now()));
+        let mut request = wire::Request::new(RequestOp::Call);
+        (request.claims.id, request.claims.method) = (id, METHOD);
+        request.claims.deadline = Some(deadline);
+        sent.lock().insert(id, Instant::now());
+        stream.write_all(&frame(request, b"what is asked"))?;
+    }
+    let until = Instant::now() + PATIENCE;
+    while !sent.lock().is_empty() && Instant::now() < until {
+        thread::sleep(Duration::from_millis(10));
+    }
+    stream.shutdown(std::net::Shutdown::Both)?;
+    *tally = answers.join().map_err(|_| anyhow!("the reader panicked"))?;
+    tally.sent += calls;
+    Ok(())
+}
+
+fn read_answers(
+    mut stream: TcpStream,
+    deadline: Duration,
+    sent: &Mutex<HashMap<u64, Instant>>,
+    mut tally: Tally,
+) -> Tally {
+    let mut body = Vec::new();
+    loop {
+        let mut header = [0; wire::HEADER_LEN];
+        if stream.read_exact(&mut header).is_err() {
+            return tally;
+        }
+        let head = wire::Response::decode(&header, u32::MAX).expect("the server sends frames");
+        body.resize(head.body_len as usize, 0);
+        if stream.read_exact(&mut body).is_err() {
+            return tally;
+        }
+        if head.op != ResponseOp::Reply {
+            continue;
+        }
+        let at = sent.lock().remove(&head.id).expect("each call is answered once");
+        let took = at.elapsed();
+        match (head.status, head.stage) {
+            (Status::Rejected, stage) => {
+                tally.refused.record(took);
+                if stage == Stage::CPU {
+                    tally.refused_cpu += 1;
+                    tally.refused_by_cpu.record(took);
+                } else {
+                    tally.refused_otherwise += 1;
+                }
+            }
+            _ => {
+                tally.served.record(took);
+                let in_time = u64::from(took <= deadline);
+                tally.in_time += in_time;
+                tally.late += 1 - in_time;
+            }
+        }
+    }
+}
+
+fn frame(mut request: wire::Request, body: &[u8]) -> Vec<u8> {
+    request.body_len = body.len() as u32;
+    let mut bytes = request.encode().to_vec();
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+impl Situation {
+    /// Starts the rivals, which run until `stop`.
+    fn rivals(self, core: CoreId, stop: &Arc<AtomicBool>) -> Vec<JoinHandle<Result<()>>> {
+        let count = match self {
+            Self::Alone => 0,
+            Self::Idle | Self::Realtime => 1,
+            Self::Nice => 2,
+            Self::Four => 4,
+            Self::Eight => 8,
+        };
+        let rival = |_| {
+            let stop = stop.clone();
+            thread::spawn(move || {
+                ensure!(core_affinity::set_for_current(core), "cannot choose a rival's core");
+                if self == Self::Realtime {
+                    let fifo = RealtimeThreadSchedulePolicy::Fifo;
+                    set(ThreadPriority::Min, ThreadSchedulePolicy::Realtime(fifo))?;
+                }
+                let mut began = Instant::now();
+                while !stop.load(Relaxed) {
+                    std::hint::spin_loop();
+                    if self == Self::Realtime && began.elapsed() > EPISODE / 2 {
+                        thread::sleep(EPISODE / 2);
+                        began = Instant::now();
+                    }
+                }
+                Ok(())
+            })
+        };
+        (0..count).map(rival).collect()
+    }
+
+    /// Makes this thread, and those that it starts, worth what the server's are.
+    fn degrade(self) -> Result<()> {
+        let normal = match self {
+            Self::Nice => NormalThreadSchedulePolicy::Other,
+            Self::Idle => NormalThreadSchedulePolicy::Idle,
+            _ => return Ok(()),
+        };
+        set(ThreadPriority::Min, ThreadSchedulePolicy::Normal(normal))
+    }
+}
+
+impl fmt::Display for Situation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Alone => "alone",
+            Self::Four => "4 rivals",
+            Self::Eight => "8 rivals",
+            Self::Nice => "nice 19, 2 rivals",
+            Self::Idle => "SCHED_IDLE, 1 rival",
+            Self::Realtime => "no CPU for 50 of 100 ms",
+        })
+    }
+}
+
+fn set(priority: ThreadPriority, policy: ThreadSchedulePolicy) -> Result<()> {
+    set_thread_priority_and_policy(thread_native_id(), priority, policy)
+        .map_err(|error| anyhow!("cannot change a thread's priority: {error}"))
+}
