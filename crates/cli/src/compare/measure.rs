@@ -68,14 +68,16 @@ impl Place {
         let options = options.iter().cloned();
         match self.servers[..] {
             [core] => Server::start(std::iter::once(format!("--pin={core}")).chain(options)),
-            _ => {
-                // What a process is kept to, it inherits.
-                pin::to_cores(&self.servers)?;
-                let server = Server::start(options);
-                pin::to_core(self.load)?;
-                server
-            }
+            _ => self.on_servers(|| Server::start(options)),
         }
+    }
+
+    /// Starts processes on the servers' processors: what a process is kept to, it inherits.
+    fn on_servers<T>(&self, start: impl FnOnce() -> Result<T>) -> Result<T> {
+        pin::to_cores(&self.servers)?;
+        let started = start();
+        pin::to_core(self.load)?;
+        started
     }
 }
 
@@ -134,7 +136,7 @@ impl Run<'_> {
         };
         let start = |(noise, number): (&Noise, u64)| noise.start(groups, seed ^ number << 32);
         let programs = self.noise.iter().filter(|noise| noise.is_program());
-        programs.zip(1..).map(start).collect()
+        self.place.on_servers(|| programs.zip(1..).map(start).collect())
     }
 
     fn measure(&self) -> Result<Point> {
