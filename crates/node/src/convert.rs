@@ -19,8 +19,8 @@ pub(crate) fn shadow(copy: &snapshot, period: Duration, cpus: u32) -> Shadow {
 
     let count = usize::try_from(copy.count).unwrap_or(usize::MAX).min(copy.entities.len());
     let copied = &copy.entities[..count];
-    // The groups of one that sleeps are copied with it, and again if others in them are ready. So is
-    // one that sleeps but did not leave the queue yet. What the queue says holds.
+    // The groups of one that sleeps are copied with it, and again if others in them are ready. So
+    // is one that sleeps but did not leave the queue yet. What the queue says holds.
     let (asleep, queued): (Vec<&entity>, Vec<_>) = copied.iter().partition(|it| it.state == ASLEEP);
     let mut seen = HashSet::new();
     let unique: Vec<_> =

@@ -257,9 +257,9 @@ fn table(report: &Report) -> String {
     let mut text = grid::render(&head, 2, &groups);
     let _ = writeln!(
         text,
-        "\n\nPaper (Linux 4.10, 1000 predictions of each mix): +DEP is off in 5 % on one core, and then \
-         by 8 ms at most, mostly; on 32 cores it is right in 92 %, on the worst in 74 %, on the \
-         best in 98 %."
+        "\n\nPaper (Linux 4.10, 1000 predictions of each mix): +DEP is off in 5 % on one core, and \
+         then by 8 ms at most, mostly; on 32 cores it is right in 92 %, on the worst in 74 %, on \
+         the best in 98 %."
     );
     for row in report.rows.iter().step_by(Features::NAMED.len()) {
         let _ = writeln!(
