@@ -124,7 +124,6 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     ensure!(options.predictions > 0, "--predictions 0 would measure nothing");
     let every = options.every;
     ensure!(!every.is_zero(), "--every 0 would watch a thread all the time");
-    leave(&options.cpus);
     let mut queues = RunQueues::open().context("cannot look into the run queues")?;
     let started = std::time::Instant::now();
     let (mut rows, mut csv) = (Vec::new(), String::from("mix,predictor,error_ms,real_ms,moved\n"));
@@ -151,15 +150,6 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         return output::print(&(serde_json::to_string_pretty(&report)? + "\n"));
     }
     output::print(&table(&report))
-}
-
-/// Leaves the CPUs to the threads that compete, if there are others.
-fn leave(cpus: &[u32]) {
-    let is_free = |cpu: &usize| cpus.iter().all(|&used| used as usize != *cpu);
-    let others: Vec<usize> = pin::available().into_iter().filter(is_free).collect();
-    if !others.is_empty() && pin::to_cores(&others).is_err() {
-        tracing::warn!("this thread runs beside those that it measures");
-    }
 }
 
 fn signed_ms(predicted: Duration, real: Duration) -> f64 {
@@ -268,8 +258,8 @@ fn table(report: &Report) -> String {
     let _ = writeln!(
         text,
         "\n\nPaper (Linux 4.10, 1000 predictions of each mix): +DEP is off in 5 % on one core, and \
-         then by 8 ms at most, mostly; on 32 cores it is right in 92 %, on the worst in 74 %, on the \
-         best in 98 %."
+         then by 8 ms at most, mostly; on 32 cores it is right in 92 %, on the worst in 74 %, on \
+         the best in 98 %."
     );
     for row in report.rows.iter().step_by(Features::NAMED.len()) {
         let _ = writeln!(

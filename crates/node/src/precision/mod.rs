@@ -1,6 +1,7 @@
 //! How precise predictions are: a thread that waits is chosen at random, its wait predicted, and
 //! what it really waits is watched (LIBROS §VIII-B1).
 
+mod aside;
 mod groups;
 mod mix;
 mod work;
@@ -15,6 +16,7 @@ use thiserror::Error;
 pub use mix::Mix;
 
 use crate::{RunQueues, Sample, Unavailable, Watched};
+use aside::Aside;
 
 /// How long threads run before the first prediction, so that their habits are known.
 const WARM_UP: Duration = Duration::from_secs(2);
@@ -107,6 +109,7 @@ pub enum MeasureError {
 ///
 /// If the threads cannot be run as the plan says.
 pub fn measure(queues: &mut RunQueues, plan: &Plan) -> Result<Measured, MeasureError> {
+    let aside = Aside::new(&plan.cpus)?;
     let running = mix::start(plan)?;
     std::thread::sleep(WARM_UP);
     let (mut measured, mut rng) = (Measured::default(), Rng::new(plan.seed));
@@ -117,6 +120,7 @@ pub fn measure(queues: &mut RunQueues, plan: &Plan) -> Result<Measured, MeasureE
         // Not in step with ticks.
         std::thread::sleep(plan.every.mul_f64(0.5 + rng.uniform()));
         let cpu = plan.cpus[rng.below(plan.cpus.len() as u64) as usize];
+        aside.leave(cpu)?;
         let before = std::time::Instant::now();
         let sample = queues.watch(cpu, std::process::id())?;
         measured.copying += before.elapsed();
