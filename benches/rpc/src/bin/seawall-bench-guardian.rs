@@ -85,7 +85,7 @@ struct Arguments {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum GuardianArgument {
     Off,
-    Threads,
+    Patrol,
     #[cfg(feature = "node")]
     Kernel,
 }
@@ -242,7 +242,7 @@ fn serve(arguments: &Arguments, guardian: GuardianArgument, situation: Situation
     config.threads.workers = 1;
     config.guardian.way = match guardian {
         GuardianArgument::Off => GuardianWay::Off,
-        GuardianArgument::Threads => GuardianWay::Threads,
+        GuardianArgument::Patrol => GuardianWay::Patrol,
         #[cfg(feature = "node")]
         GuardianArgument::Kernel => {
             seawall_rpc::install_bouncer(seawall_node::Bounce::for_server);

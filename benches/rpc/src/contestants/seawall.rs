@@ -46,7 +46,7 @@ pub(super) fn serve(kind: Kind) -> Result<Server, StartError> {
     config.threads.workers = 1;
     config.threads.dispatchers = usize::from(!matches!(kind, Kind::Plain(_)));
     let guarded = matches!(kind, Kind::Guarded);
-    config.guardian.way = if guarded { GuardianWay::Threads } else { GuardianWay::Off };
+    config.guardian.way = if guarded { GuardianWay::Patrol } else { GuardianWay::Off };
     Server::start(config, Router::new().method(METHOD, "echo", echo))
 }
 

@@ -217,6 +217,9 @@ impl Admission {
         drop(state);
 
         context.charge(waited);
+        if arrival.droppable {
+            self.queue.note_left(context.remaining(now));
+        }
         let entry = match verdict {
             Verdict::Refuse(refusal) => Err(refusal),
             Verdict::Admit if excess => {

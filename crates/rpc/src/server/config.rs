@@ -97,8 +97,7 @@ pub struct Threads {
     /// Threads that run handlers. Default 0: one for each core that the process may use.
     pub workers: usize,
     /// Threads that only read and write. Default 0: none of their own with one worker, which then
-    /// reads between handlers unless [`guardian`](ServerConfig::guardian) is on; else one for
-    /// every eight workers.
+    /// reads between handlers; else one for every eight workers.
     pub dispatchers: usize,
     /// A worker looks up from its handlers after this long: to read and write if it does that,
     /// too, and whether to stop. Default 50us; a handler that runs longer is not interrupted.
@@ -212,7 +211,7 @@ impl ServerConfig {
         self.guardian.validate()?;
         if self.guardian.way == GuardianWay::Kernel && self.tls.is_some() {
             let problem = "\"kernel\" reads frames as they come, which TLS hides; allowed is \
-                           \"auto\", \"threads\" or \"off\"";
+                           \"auto\", \"patrol\" or \"off\"";
             return Err(ConfigError::new("guardian.way", problem));
         }
         self.trust.validate()?;
@@ -245,7 +244,7 @@ impl ServerConfig {
     /// Threads that only read and write; zero when workers do it between handlers.
     pub fn dispatchers(&self) -> usize {
         match (self.threads.dispatchers, self.workers()) {
-            (0, 1) => usize::from(self.guardian.way == GuardianWay::Threads),
+            (0, 1) => 0,
             (0, workers) => workers.div_ceil(8),
             (dispatchers, _) => dispatchers,
         }

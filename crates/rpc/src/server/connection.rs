@@ -161,7 +161,6 @@ impl Connection {
 
     /// One turn: read, answer, write.
     fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<CloseReason> {
-        self.shared.pace();
         self.books.session.register(cx.waker());
         match self.turn(cx) {
             Ok(ControlFlow::Continue(())) => Poll::Pending,

@@ -239,7 +239,6 @@ impl Guest {
         cx: &mut TaskContext<'_>,
         replies: &mut Vec<GuestReply>,
     ) -> Poll<()> {
-        self.shared.pace();
         self.books.session.register(cx.waker());
         // Its news are of credits, of which guests know nothing.
         let Some((_, settled)) = self.books.settle() else { return Poll::Pending };

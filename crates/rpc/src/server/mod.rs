@@ -44,7 +44,7 @@ pub use stats::Stats;
 use crate::clock;
 use crate::tls::{Acceptor, TlsError};
 use admission::Admission;
-use guardian::{Guardian, kernel, realtime};
+use guardian::{Guardian, kernel};
 use run_queue::RunQueue;
 use spill::Spill;
 use stats::Counters;
@@ -186,8 +186,8 @@ impl Server {
         self.shared.guardian.get().is_some() || self.shared.bouncer.is_some()
     }
 
-    /// Has the guardian's threads, if it has some, predict the workers' waits for a CPU by
-    /// `predictor`, in place of what they have waited before.
+    /// Has the patrol, if there is one, predict waits for a CPU by `predictor`, in place of what they
+    /// were before.
     pub fn predict_cpu_delay_by(&self, predictor: Box<dyn CpuDelay>) {
         if let Some(guardian) = self.shared.guardian.get() {
             guardian.predict_by(predictor);
@@ -226,13 +226,6 @@ impl Server {
         if let Some(spill) = self.shared.spill.clone() {
             reactor.spawn(async move { spill.connect() });
         }
-        if let Some(guardian) = self.shared.guardian.get().cloned() {
-            reactor.spawn(async move {
-                if let Err(error) = guardian.watch().await {
-                    tracing::error!(%error, "the guardian cannot watch");
-                }
-            });
-        }
         let shared = self.shared.clone();
         reactor.spawn(async move {
             loop {
@@ -267,13 +260,6 @@ impl Shared {
         let Some(bouncer) = &self.bouncer else { return };
         if let Err(error) = bouncer.enlist() {
             tracing::error!(%error, "the kernel does not watch a worker");
-        }
-    }
-
-    /// A thread that reads and writes is about to go on.
-    fn pace(&self) {
-        if self.guardian.get().is_some() {
-            realtime::pace();
         }
     }
 

@@ -4,7 +4,7 @@
 //! invisible until its handler starts, which under overload is when it is too late.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -14,7 +14,6 @@ use seawall_control::Instant;
 use seawall_control::delay::QueueAge;
 use seawall_control::lanes::Lanes;
 use seawall_control::time::nanos;
-use tokio::sync::Notify;
 
 use super::context::Context;
 use crate::clock;
@@ -28,11 +27,22 @@ pub(super) struct RunQueue {
     jobs: Mutex<Jobs>,
     age: QueueAge,
     len: AtomicUsize,
-    /// Somebody waits until there is a job to [watch](Self::until_busy).
-    is_watched: AtomicBool,
-    busy: Notify,
     /// How long the workers are predicted to wait for a CPU, nanoseconds; zero while they run.
     cpu_delay: AtomicU64,
+    least_left: LeastLeft,
+}
+
+/// The least that requests had left when they came, nanoseconds: lately, and before that.
+#[derive(Debug)]
+struct LeastLeft {
+    lately: AtomicU64,
+    before: AtomicU64,
+}
+
+impl Default for LeastLeft {
+    fn default() -> Self {
+        Self { lately: AtomicU64::new(u64::MAX), before: AtomicU64::new(u64::MAX) }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -55,14 +65,7 @@ impl RunQueue {
         jobs.lanes.push(now, droppable, job);
         self.publish(&jobs.lanes);
         let worker = jobs.idle.pop();
-        let is_watched = self.is_watched.load(Relaxed);
-        if is_watched {
-            self.is_watched.store(false, Relaxed);
-        }
         drop(jobs);
-        if is_watched {
-            self.busy.notify_one();
-        }
         if let Some(worker) = worker {
             worker.wake();
         }
@@ -142,18 +145,24 @@ impl RunQueue {
         }
     }
 
-    /// Waits until there is a job. One task may.
-    pub(super) async fn until_busy(&self) {
-        if self.is_idle_and_watched() {
-            self.busy.notified().await;
+    /// A request has come that has so much left, and may be refused.
+    pub(super) fn note_left(&self, left: Duration) {
+        let (left, lately) = (nanos(left), &self.least_left.lately);
+        if left < lately.load(Relaxed) {
+            lately.store(left, Relaxed); // of two that come at once, either will do
         }
     }
 
-    fn is_idle_and_watched(&self) -> bool {
-        let jobs = self.jobs.lock();
-        let is_idle = jobs.lanes.is_empty();
-        self.is_watched.store(is_idle, Relaxed); // ordered by the lock
-        is_idle
+    /// The least that requests had left which came since it was last but one forgotten.
+    pub(super) fn least_left(&self) -> Duration {
+        let LeastLeft { lately, before } = &self.least_left;
+        Duration::from_nanos(lately.load(Relaxed).min(before.load(Relaxed)))
+    }
+
+    /// Forgets the requests that came before this was last called.
+    pub(super) fn forget_least_left(&self) {
+        let LeastLeft { lately, before } = &self.least_left;
+        before.store(lately.swap(u64::MAX, Relaxed), Relaxed);
     }
 
     /// Age of the oldest job.

@@ -1,6 +1,5 @@
 //! What other threads may do to a session: hand it replies, credits and orders.
 
-use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::Waker;
 
@@ -10,20 +9,6 @@ use seawall_control::Instant;
 use seawall_control::controller::{Feedback, SessionId};
 
 use super::job::Reply;
-
-thread_local! {
-    /// Drivers that the thread has mail for, if it tells them later.
-    static UNTOLD: RefCell<Option<Vec<Waker>>> = const { RefCell::new(None) };
-}
-
-/// Does `run`, and tells drivers only then of the replies that it brought: those for one leave in
-/// one write, even if the driver would take the CPU from this thread as soon as it hears of them.
-pub(super) fn tell_later<T>(run: impl FnOnce() -> T) -> T {
-    UNTOLD.set(Some(Vec::new()));
-    let done = run();
-    UNTOLD.take().into_iter().flatten().for_each(Waker::wake);
-    done
-}
 
 /// The mailbox of one connection. Its connection's driver empties it; everybody else fills it.
 #[derive(Debug)]
@@ -57,11 +42,7 @@ impl Session {
     /// Hands over a terminal reply.
     pub(super) fn reply(&self, reply: Reply) {
         self.mail.lock().replies.push(reply);
-        let Some(driver) = self.driver.take() else { return };
-        UNTOLD.with_borrow_mut(|untold| match untold {
-            Some(untold) => untold.push(driver),
-            None => driver.wake(),
-        });
+        self.driver.wake();
     }
 
     /// Hands over what the client is to be told although no reply is due. Newer news replace older.

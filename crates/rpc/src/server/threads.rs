@@ -10,8 +10,8 @@
 //!   └──────────────────────┘
 //! ```
 //!
-//! Dispatchers of real-time priority are the [guardian]. What handlers wait for is then up to a
-//! reactor of its own without that priority, on which the tasks that they start run, too.
+//! Whether they get the CPU is the [guardian]'s to see, which may lend those that read priority.
+//! They run no handlers then.
 //!
 //! A dispatcher of its own keeps a long handler from blocking the requests behind it on its
 //! connections (Breakwater §3.1). On one core it could not run beside the handler anyway, so the
@@ -34,10 +34,10 @@ use seawall_control::time::nanos;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::coop::unconstrained;
 
-use super::guardian::realtime::{self, Spent};
+use super::guardian::loan::Loan;
 use super::guardian::{Guardian, GuardianWay};
 use super::run_queue::Job;
-use super::{Shared, StartError, session};
+use super::{Shared, StartError};
 use crate::clock;
 
 /// Tasks that a reactor thread runs before it asks the kernel for news again.
@@ -59,78 +59,73 @@ impl Threads {
     pub(super) fn start(shared: &Arc<Shared>) -> Result<Self, StartError> {
         let (dispatchers, workers) = (shared.config.dispatchers(), shared.config.workers());
         let mut started = Self { reactors: Vec::new(), threads: Vec::new() };
-        if dispatchers == 0 {
-            for index in 0..workers {
-                let reactor = started.reactor(format!("seawall-{index}"), shared, |shared| {
+        let wants_patrol = shared.config.guardian.wants_patrol();
+        let guardian = wants_patrol.then(|| Arc::new(Guardian::new(shared.queue.clone())));
+        let readers = if dispatchers == 0 { workers } else { dispatchers };
+        for index in 0..readers {
+            let works = dispatchers == 0;
+            let role = if works { "" } else { "io-" };
+            let guardian = guardian.clone();
+            let reactor = started.reactor(format!("seawall-{role}{index}"), shared, move |shared| {
+                let loan = guardian.and_then(|guardian| {
+                    let loan = guardian.enlist_reader(works).inspect_err(|error| {
+                        tracing::error!(%error, "the guardian does not watch a thread");
+                    });
+                    loan.ok()
+                });
+                if works {
                     shared.enlist();
                     // As a task among the others, not as the main future, so that connections
                     // whose bytes have come go first.
-                    tokio::spawn(work(shared.clone()));
-                })?;
-                started.reactors.push(reactor);
-            }
-            return Ok(started);
+                    tokio::spawn(work(shared.clone(), loan));
+                }
+            })?;
+            started.reactors.push(reactor);
         }
-        let (pacer, spent) = mpsc::channel();
-        for index in 0..dispatchers {
-            let name = format!("seawall-io-{index}");
-            let dispatcher = started.dispatcher(name, shared, pacer.clone())?;
-            started.reactors.push(dispatcher);
-        }
-        let mut reactors = started.reactors.clone();
-        let mut enlisted = None;
-        if let Some(guardian) = shared.guardian.get() {
-            reactors = vec![started.reactor("seawall-app".into(), shared, |_| {})?];
-            enlisted = Some(guardian.clone());
-            let config = shared.config.guardian;
-            started.spawn("seawall-pacer".into(), move || realtime::pacer(&config, &spent))?;
-        }
-        for index in 0..workers {
+        for index in 0..if dispatchers == 0 { 0 } else { workers } {
             let name = format!("seawall-worker-{index}");
-            let reactor = reactors[index % reactors.len()].clone();
-            let (shared, guardian) = (shared.clone(), enlisted.clone());
+            let reactor = started.reactors[index % dispatchers].clone();
+            let (shared, guardian) = (shared.clone(), guardian.clone());
             started.spawn(name, move || {
                 shared.enlist();
-                guardian.inspect(|guardian| guardian.enlist());
-                reactor.block_on(shared.stop.or(work(shared.clone())));
+                guardian.inspect(|guardian| guardian.enlist_worker());
+                reactor.block_on(shared.stop.or(work(shared.clone(), None)));
             })?;
+        }
+        if let Some(guardian) = guardian {
+            started.patrol(shared, guardian)?;
         }
         Ok(started)
     }
 
     /// Waits until all threads have ended.
     pub(super) fn join(self) {
-        for thread in self.threads {
+        // The last first: the patrol holds on to the others.
+        for thread in self.threads.into_iter().rev() {
             // A thread that panicked has said so on standard error; there is nothing to add.
             let _ = thread.join();
         }
     }
 
-    /// Starts a dispatcher, of real-time priority if there is to be a guardian.
-    fn dispatcher(
-        &mut self,
-        name: String,
-        shared: &Arc<Shared>,
-        pacer: mpsc::Sender<Spent>,
-    ) -> Result<Handle, StartError> {
+    /// Starts the patrol, if it is permitted. The last thread that is started.
+    fn patrol(&mut self, shared: &Arc<Shared>, guardian: Arc<Guardian>) -> Result<(), StartError> {
         let config = shared.config.guardian;
-        if !config.wants_threads() {
-            return Ok(self.reactor(name, shared, |_| {})?);
-        }
         let (tell, told) = mpsc::sync_channel(1);
-        let reactor = self.reactor(name, shared, move |_| {
-            // Nobody listens any more if the server did not start after all.
-            _ = tell.send(realtime::enter(&config, pacer));
+        let (on_patrol, stop) = (guardian.clone(), shared.clone());
+        self.spawn("seawall-patrol".into(), move || {
+            let entered = Guardian::enter(&config);
+            let is_permitted = entered.is_ok();
+            _ = tell.send(entered);
+            if is_permitted {
+                on_patrol.patrol(&config, || stop.stop.is_stopped());
+            }
         })?;
         match told.recv().map_err(io::Error::other)? {
-            Ok(()) => {
-                let guardian = || Arc::new(Guardian::new(shared.queue.clone()));
-                shared.guardian.get_or_init(guardian);
-            }
-            Err(error) if config.way == GuardianWay::Threads => return Err(error.into()),
+            Ok(()) => _ = shared.guardian.set(guardian),
+            Err(error) if config.way == GuardianWay::Patrol => return Err(error.into()),
             Err(error) => tracing::info!(%error, "no guardian"),
         }
-        Ok(reactor)
+        Ok(())
     }
 
     /// Starts a thread with a reactor, which does what `first` says before all else.
@@ -142,9 +137,6 @@ impl Threads {
     ) -> io::Result<Handle> {
         let mut runtime = Builder::new_current_thread();
         runtime.enable_all().event_interval(EVENT_INTERVAL);
-        if shared.config.guardian.wants_threads() {
-            runtime.on_thread_park(realtime::pace).on_thread_unpark(realtime::woken);
-        }
         let runtime = runtime.build()?;
         let handle = runtime.handle().clone();
         let shared = shared.clone();
@@ -167,16 +159,23 @@ impl Threads {
 ///
 /// Unconstrained, because tokio's bound on what one task may do in one poll is meant for one task.
 /// Here it would hold all handlers of a slice to it, and then let none of them go on.
-fn work(shared: Arc<Shared>) -> impl Future<Output = ()> {
+///
+/// While the thread has a borrowed priority, the `loan`, it takes no jobs: it was lent for those
+/// who read.
+fn work(shared: Arc<Shared>, loan: Option<Arc<Loan>>) -> impl Future<Output = ()> {
     unconstrained(async move {
         let mut turn = Ewma::new(TURN_WEIGHT);
         loop {
-            let (since, job) = poll_fn(|cx| shared.queue.poll_pop(cx.waker())).await;
+            let next = poll_fn(|cx| match &loan {
+                Some(loan) if loan.is_open() => Poll::Ready(None),
+                _ => shared.queue.poll_pop(cx.waker()).map(Some),
+            });
+            let Some((since, job)) = next.await else {
+                yield_to_reactor().await;
+                continue;
+            };
             let began = clock::now();
-            let slice = || run_slice(&shared, began, since, job, &mut turn);
-            // A driver of real-time priority would take the CPU for each reply.
-            let is_guarded = shared.guardian.get().is_some();
-            let now = if is_guarded { session::tell_later(slice) } else { slice() };
+            let now = run_slice(&shared, loan.as_deref(), (began, since, job), &mut turn);
             shared.counters.busy_nanos.fetch_add(now.since(began).as_nanos() as u64, Relaxed);
             if shared.queue.len() > 0 {
                 yield_to_reactor().await;
@@ -185,25 +184,26 @@ fn work(shared: Arc<Shared>) -> impl Future<Output = ()> {
     })
 }
 
-/// Runs a job that could run since `since`, and more until the slice is over; gives the time then.
+/// Runs a job that could run since a time, now that it is `began`, and more until the slice is
+/// over; gives the time then.
 fn run_slice(
     shared: &Shared,
-    began: Instant,
-    since: Instant,
-    job: Job,
+    loan: Option<&Loan>,
+    (began, since, job): (Instant, Instant, Job),
     turn: &mut Ewma,
 ) -> Instant {
     let slice = shared.config.threads.slice;
     // Else who writes is another thread, and awake already.
     let writes = shared.config.dispatchers() == 0;
-    let is_guarded = shared.guardian.get().is_some();
     let (mut now, mut refused) = run(since, began, job, turn);
     while now.since(began) < slice {
         // A refusal waits no longer than a slice: it leaves before the next handler runs, if that
-        // is expected to outlast it. Where handlers are quick, refusals share a write. With a
-        // guardian that is so for all replies.
+        // is expected to outlast it. Where handlers are quick, refusals share a write.
         let next = Duration::from_nanos(turn.value().unwrap_or(0.0) as u64);
-        if (is_guarded || writes && refused) && now.since(began) + next > slice {
+        if writes && refused && now.since(began) + next > slice {
+            break;
+        }
+        if loan.is_some_and(Loan::is_open) {
             break;
         }
         let Some((since, job)) = shared.queue.pop() else { break };
@@ -250,12 +250,17 @@ impl Stop {
         self.notify.notify_waiters();
     }
 
+    /// True once [`stop`](Self::stop) was called.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.load(std::sync::atomic::Ordering::SeqCst)
+    }
+
     /// Waits for [`stop`](Self::stop).
     pub(super) async fn wait(&self) {
         let notified = self.notify.notified();
         tokio::pin!(notified);
         notified.as_mut().enable();
-        if !self.stopped.load(std::sync::atomic::Ordering::SeqCst) {
+        if !self.is_stopped() {
             notified.await;
         }
     }

@@ -22,7 +22,7 @@ use support::raw::Raw;
 use support::{ECHO, balanced, config, router, session, until};
 
 #[tokio::test]
-async fn auto_wants_dispatchers_and_permission_and_off_wants_none() {
+async fn auto_wants_permission_and_off_wants_none() {
     let _alone = ALONE.lock().await;
     let guarded = |mode, workers, dispatchers| {
         let mut config = config("none");
@@ -30,18 +30,18 @@ async fn auto_wants_dispatchers_and_permission_and_off_wants_none() {
         (config.threads.workers, config.threads.dispatchers) = (workers, dispatchers);
         Server::start(config, router()).map(|server| server.is_guarded())
     };
-    let permitted = guarded(GuardianWay::Threads, 1, 0).is_ok();
-    assert_eq!(guarded(GuardianWay::Threads, 1, 0).unwrap_or(false), permitted);
+    let permitted = guarded(GuardianWay::Patrol, 1, 0).is_ok();
+    assert_eq!(guarded(GuardianWay::Patrol, 1, 0).unwrap_or(false), permitted);
     assert_eq!(guarded(GuardianWay::Auto, 2, 0).unwrap(), permitted);
     assert_eq!(guarded(GuardianWay::Auto, 1, 1).unwrap(), permitted);
-    assert!(!guarded(GuardianWay::Auto, 1, 0).unwrap());
+    assert_eq!(guarded(GuardianWay::Auto, 1, 0).unwrap(), permitted);
     assert!(!guarded(GuardianWay::Off, 2, 2).unwrap());
 }
 
 #[tokio::test]
 async fn calls_are_refused_while_the_workers_wait_for_the_cpu() {
     let _alone = ALONE.lock().await;
-    let Some((server, cpu)) = start(guarded(GuardianWay::Threads)) else { return };
+    let Some((server, cpu)) = start(guarded(GuardianWay::Patrol)) else { return };
     let session = session(&server).await;
     session.call(seawall_rpc::Request::new(ECHO, "")).await.unwrap();
 
@@ -87,7 +87,7 @@ impl CpuDelay for Never {
 #[tokio::test]
 async fn the_predictor_can_be_replaced() {
     let _alone = ALONE.lock().await;
-    let Some((server, cpu)) = start(guarded(GuardianWay::Threads)) else { return };
+    let Some((server, cpu)) = start(guarded(GuardianWay::Patrol)) else { return };
     server.predict_cpu_delay_by(Box::new(Never));
     let mut client = Raw::open(server.address()).await;
     client.tcp.set_nodelay(true).unwrap();
@@ -101,31 +101,31 @@ async fn the_predictor_can_be_replaced() {
     assert_eq!(client.reply(1).await.status(), Some(WireStatus::Ok));
 }
 
-const THREADS: GuardianWay = GuardianWay::Threads;
+const PATROL: GuardianWay = GuardianWay::Patrol;
 
 #[tokio::test]
 async fn streams_survive_every_cut() {
-    streams::survive_every_cut(THREADS).await;
+    streams::survive_every_cut(PATROL).await;
 }
 
 #[tokio::test]
 async fn refusals_stand_behind_what_is_half_written() {
-    streams::refuse_behind_what_is_half_written(THREADS).await;
+    streams::refuse_behind_what_is_half_written(PATROL).await;
 }
 
 #[tokio::test]
 async fn large_replies_and_refusals_share_a_stream() {
-    streams::share_with_large_replies(THREADS).await;
+    streams::share_with_large_replies(PATROL).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_under_many_clients() {
-    streams::lose_nothing_under_many_clients(THREADS).await;
+    streams::lose_nothing_under_many_clients(PATROL).await;
 }
 
 #[tokio::test]
 async fn credits_come_back() {
-    streams::give_credits_back(THREADS).await;
+    streams::give_credits_back(PATROL).await;
 }
 
 #[test]
@@ -145,8 +145,8 @@ fn unsound_settings_are_refused() {
     };
     assert!(with(|config| config.guardian.priority = 0).contains("guardian.priority"));
     assert!(with(|config| config.guardian.share = 1.0).contains("guardian.share"));
-    let text = "[guardian]\nway = \"threads\"\npriority = 7\nshare = 0.25\n";
+    let text = "[guardian]\nway = \"patrol\"\npriority = 7\nshare = 0.25\n";
     let read: ServerConfig = toml::from_str(text).unwrap();
-    assert_eq!(read.guardian.way, GuardianWay::Threads);
+    assert_eq!(read.guardian.way, GuardianWay::Patrol);
     assert_eq!((read.guardian.priority, read.guardian.share), (7, 0.25));
 }

@@ -9,7 +9,7 @@ static OPEN: OnceLock<Open> = OnceLock::new();
 
 /// Why the kernel does not answer for a server.
 #[derive(Clone, Debug, Error)]
-#[error("guardian.way = \"kernel\" is not possible here: {0}. \"threads\", or \"auto\", may be")]
+#[error("guardian.way = \"kernel\" is not possible here: {0}. \"patrol\", or \"auto\", may be")]
 pub struct BouncerError(String);
 
 /// Has servers of this process that shall be guarded by the kernel open what `open` does, as

@@ -1,64 +1,56 @@
 //! The guardian: answers for a process that does not get the CPU.
 //!
 //! ```text
-//!   SCHED_FIFO: gets the CPU at once                SCHED_OTHER: waits for its turn
-//!   ┌──────────────────────────────────┐  run queue  ┌──────────────┐
-//!   │ dispatchers: read, admit, write  │ ──────────► │ workers      │
-//!   │  └ watch: have the workers run?  │             └──────────────┘
-//!   └──────────────────────────────────┘ takes back what cannot wait until they do
+//!   patrol, SCHED_FIFO: 1,000 times a second       SCHED_OTHER: waits for its turn
+//!   ┌───────────────────────────────────┐   lends  ┌────────────────────────────────┐
+//!   │ have they run, or do they want to,│ ───────► │ who reads: reads, judges,      │
+//!   │ and who could be late by that?    │ ◄─────── │ refuses, writes; no handlers   │
+//!   └───────────────────────────────────┘  repays  └────────────────────────────────┘
 //! ```
 //!
 //! LIBROS has the kernel cancel requests where they arrive, because the application cannot while it
-//! waits for the CPU itself (§IV.A). Here the threads that read and write have real-time
-//! [priority](realtime), so that they can, and know how long the [workers] have not run. A request
-//! that has less left than the workers' [predicted](CpuDelay) wait is refused at [`Stage::CPU`]: at
-//! entry, or on the run queue if its handler has not begun.
+//! waits for the CPU itself (§IV.A). Here the [`patrol`] sees that it waits, and lends the threads
+//! that read real-time [priority](loan) for as long as it takes to say so. A request that has less
+//! left than the [predicted](CpuDelay) wait of those who run handlers is refused at
+//! [`Stage::CPU`]: at entry, or on the run queue if its handler has not begun.
 //!
-//! Nothing is taken out of a byte stream, and nothing is counted twice: a refused call is an
-//! admitted one that ends like others.
+//! Nothing is taken out of a byte stream, and nothing is counted twice: there is one reader of each
+//! stream, and a refused call is an admitted one that ends like others. While nobody is starved,
+//! nobody has real-time priority but the patrol, which sleeps.
 //!
 //! [`Stage::CPU`]: seawall_control::request::Stage::CPU
 
 mod config;
 pub(super) mod kernel;
-pub(super) mod realtime;
-mod timer;
-mod workers;
+pub(super) mod loan;
+mod patrol;
+mod watched;
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread;
 
 use parking_lot::Mutex;
-use seawall_control::Instant;
-use seawall_control::predict::starvation::{CpuDelay, Episodes, Starved};
+use seawall_control::predict::starvation::{CpuDelay, Episodes};
 
 pub use config::{GuardianConfig, GuardianWay};
 pub use kernel::{BouncerError, install_bouncer};
-pub use realtime::RealtimeError;
+pub use loan::RealtimeError;
 
 use super::run_queue::RunQueue;
 use crate::clock;
-use timer::Timer;
-use workers::Workers;
+use loan::Loan;
+use patrol::{Beat, Round};
 
-/// How often the workers are looked at while something waits for them. A worker that is woken runs
-/// within 0.1 ms on a CPU that is free, so that this is the first sign that it is not.
-const LOOK: Duration = Duration::from_micros(250);
-
-/// Looks at the run queue, if there is much in it, take one in so many parts of the guardian's
-/// time.
-const PARTS: u32 = 10;
-
-/// Jobs that one look examines, the oldest: so much of the guardian's time it may take. Those
-/// behind them were judged when they came.
+/// Jobs that one look examines, the oldest: so much time at the borrowed priority it may take.
+/// Those behind them were judged when they came.
 const EXAMINED: usize = 1024;
 
-/// Watches whether workers get the CPU.
+/// Watches whether threads get the CPU.
 #[derive(Debug)]
 pub(super) struct Guardian {
     queue: Arc<RunQueue>,
-    workers: Workers,
+    beat: Mutex<Beat>,
     predictor: Mutex<Box<dyn CpuDelay>>,
 }
 
@@ -66,12 +58,33 @@ impl Guardian {
     /// A guardian of those who take jobs from `queue`.
     pub(super) fn new(queue: Arc<RunQueue>) -> Self {
         let predictor = Mutex::new(Box::new(Episodes::default()) as Box<dyn CpuDelay>);
-        Self { queue, workers: Workers::default(), predictor }
+        Self { queue, beat: Mutex::default(), predictor }
     }
 
-    /// The thread that calls is a worker.
-    pub(super) fn enlist(&self) {
-        self.workers.enlist();
+    /// The thread that calls runs handlers, and others read.
+    pub(super) fn enlist_worker(&self) {
+        self.beat.lock().add_worker();
+    }
+
+    /// The thread that calls, a reactor's, reads and perhaps `works`.
+    ///
+    /// # Errors
+    ///
+    /// The system gives no more descriptors.
+    pub(super) fn enlist_reader(self: &Arc<Self>, works: bool) -> io::Result<Arc<Loan>> {
+        let loan = Arc::new(Loan::of_this_thread()?);
+        let bell = loan.bell()?;
+        let (guardian, debtor) = (self.clone(), loan.clone());
+        tokio::spawn(async move {
+            while bell.rings().await.is_ok() {
+                guardian.refuse();
+                // What has come is read and judged, and refusals are written.
+                tokio::task::yield_now().await;
+                debtor.repay();
+            }
+        });
+        self.beat.lock().add_reader(loan.clone(), works);
+        Ok(loan)
     }
 
     /// Predicts by `predictor` from now on.
@@ -79,48 +92,46 @@ impl Guardian {
         *self.predictor.lock() = predictor;
     }
 
-    /// Watches for ever. Has to run on a thread of real-time priority.
+    /// Gives the thread that calls real-time priority, above what it lends.
     ///
     /// # Errors
     ///
-    /// The system has no timers.
-    pub(super) async fn watch(self: Arc<Self>) -> io::Result<()> {
-        let mut timer = Timer::new()?;
-        loop {
-            self.queue.until_busy().await;
-            timer.every(LOOK)?;
-            // The first look tells nothing: it is what the next is compared with.
-            self.workers.have_run();
-            let (mut ran_at, mut starved) = (clock::now(), false);
-            let mut next = Instant::ORIGIN;
-            loop {
-                timer.tick().await?;
-                let now = clock::now();
-                if self.workers.have_run() || !self.workers.can_run() {
-                    if std::mem::take(&mut starved) {
-                        self.predictor.lock().on_episode(now, now.since(ran_at));
-                    }
-                    ran_at = now;
-                    self.queue.set_cpu_delay(None);
-                    if self.queue.len() == 0 {
-                        break;
-                    }
-                } else if now >= next {
-                    starved = true;
-                    self.refuse(now, ran_at);
-                    next = now + clock::now().since(now) * PARTS;
-                }
+    /// That is not permitted.
+    pub(super) fn enter(config: &GuardianConfig) -> Result<(), RealtimeError> {
+        loan::enter(config.priority + 1)
+    }
+
+    /// Goes on patrol until it is told to stop, on a thread that [may](Self::enter).
+    pub(super) fn patrol(&self, config: &GuardianConfig, is_stopped: impl Fn() -> bool) {
+        let _at_last = Disband(&self.beat);
+        let mut due = clock::now();
+        while !is_stopped() {
+            let now = clock::now();
+            let mut beat = self.beat.lock();
+            beat.collect();
+            if now >= due {
+                let predictor = &mut **self.predictor.lock();
+                let mut round = Round { now, queue: &self.queue, predictor, config };
+                due = now + beat.look(&mut round);
             }
-            timer.stop()?;
+            drop(beat);
+            thread::park_timeout(due.since(clock::now()));
         }
     }
 
-    /// Refuses what cannot wait any longer for workers that have not run since `since`.
-    fn refuse(&self, now: Instant, since: Instant) {
-        let delay = self.workers.with_threads(|threads| {
-            self.predictor.lock().predict(now, &Starved::new(since, threads))
-        });
-        self.queue.set_cpu_delay(Some(delay));
-        self.queue.refuse(now, delay, EXAMINED);
+    /// Refuses what cannot wait in the run queue until those who run handlers are predicted to.
+    fn refuse(&self) {
+        if let Some(delay) = self.queue.cpu_delay() {
+            self.queue.refuse(clock::now(), delay, EXAMINED);
+        }
+    }
+}
+
+/// Nobody keeps what was lent when the patrol ends, even if a predictor panics.
+struct Disband<'a>(&'a Mutex<Beat>);
+
+impl Drop for Disband<'_> {
+    fn drop(&mut self) {
+        self.0.lock().disband();
     }
 }
