@@ -28,6 +28,8 @@ use clap::{Parser, ValueEnum};
 use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
 use core_affinity::CoreId;
+use nix::time::{clock_getcpuclockid, clock_gettime};
+use nix::unistd::Pid;
 use parking_lot::Mutex;
 use seawall_control::admission;
 use seawall_control::request::Stage;
@@ -65,9 +67,16 @@ struct Arguments {
     /// Time that each call's handler takes, in microseconds.
     #[arg(long, default_value_t = 20)]
     service_us: u64,
+    /// Threads that only read and write, beside the worker, which does so if there are none.
+    #[arg(long, default_value_t = 0)]
+    dispatchers: usize,
     /// Situations.
     #[arg(long, value_delimiter = ',')]
     situations: Vec<Situation>,
+    /// Measures instead what the server costs that nobody keeps from the CPU: its CPU time at each
+    /// of these rates.
+    #[arg(long, value_delimiter = ',')]
+    cost_at: Vec<u32>,
     /// Guardians; `kernel` needs the feature `node`.
     #[arg(long, value_delimiter = ',')]
     guardians: Vec<GuardianArgument>,
@@ -123,22 +132,18 @@ fn main() -> Result<()> {
     let arguments = Arguments::parse();
     match (arguments.serve, arguments.situation) {
         (Some(guardian), Some(situation)) => serve(&arguments, guardian, situation),
+        _ if !arguments.cost_at.is_empty() => measure_cost(arguments),
         _ => measure(&arguments),
     }
 }
 
 fn measure(arguments: &Arguments) -> Result<()> {
-    let cores = core_affinity::get_core_ids().unwrap_or_default();
-    let [server, client, ..] = cores[..] else { return Err(anyhow!("two cores are needed")) };
-    ensure!(core_affinity::set_for_current(client), "cannot choose the client's core");
+    let server = cores()?;
     let situations = match arguments.situations[..] {
         [] => Situation::value_variants(),
         ref some => some,
     };
-    let guardians = match arguments.guardians[..] {
-        [] => GuardianArgument::value_variants(),
-        ref some => some,
-    };
+    let guardians = arguments.guardians();
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
     table.set_header([
@@ -161,7 +166,7 @@ fn measure(arguments: &Arguments) -> Result<()> {
         "max",
     ]);
     for &situation in situations {
-        for &guardian in guardians {
+        for &guardian in &guardians {
             let mut tally = Tally::default();
             for _ in 0..arguments.rounds {
                 turn(arguments, situation, guardian, server, &mut tally)?;
@@ -186,25 +191,72 @@ fn measure(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Starts a server and its rivals, calls, and adds what came of it to `tally`.
+/// Binds this thread to the client's core, and gives the server's.
+fn cores() -> Result<CoreId> {
+    let cores = core_affinity::get_core_ids().unwrap_or_default();
+    let [server, client, ..] = cores[..] else { return Err(anyhow!("two cores are needed")) };
+    ensure!(core_affinity::set_for_current(client), "cannot choose the client's core");
+    Ok(server)
+}
+
+/// Measures the CPU time of servers that are alone, in turns, and prints medians.
+fn measure_cost(mut arguments: Arguments) -> Result<()> {
+    let server = cores()?;
+    let mut table = Table::new();
+    table.load_style(ASCII_MARKDOWN);
+    table.set_header(["threads", "calls/s", "guardian", "CPU ms/s: median", "least", "most"]);
+    for dispatchers in [0, 1] {
+        arguments.dispatchers = dispatchers;
+        for rate in arguments.cost_at.clone() {
+            arguments.rate = rate;
+            let guardians = arguments.guardians();
+            let mut costs = vec![Vec::new(); guardians.len()];
+            for _ in 0..arguments.rounds {
+                for (&guardian, costs) in guardians.iter().zip(&mut costs) {
+                    let mut tally = Tally::default();
+                    let used = turn(&arguments, Situation::Alone, guardian, server, &mut tally)?;
+                    costs.push(used.as_secs_f64() * 1e3 / arguments.seconds as f64);
+                }
+            }
+            for (guardian, mut costs) in guardians.iter().zip(costs) {
+                costs.sort_by(f64::total_cmp);
+                let of = [costs[costs.len() / 2], costs[0], costs[costs.len() - 1]];
+                let threads = if dispatchers == 0 { "one" } else { "dispatcher and worker" };
+                let mut row = vec![threads.into(), rate.to_string()];
+                row.push(format!("{guardian:?}").to_lowercase());
+                row.extend(of.map(|cost| format!("{cost:.2}")));
+                table.add_row(row);
+            }
+            eprintln!("{rate} calls/s: measured");
+        }
+    }
+    println!("{table}");
+    Ok(())
+}
+
+/// Starts a server and its rivals, calls, and adds what came of it to `tally`. Gives the CPU time
+/// that the server took for it.
 fn turn(
     arguments: &Arguments,
     situation: Situation,
     guardian: GuardianArgument,
     core: CoreId,
     tally: &mut Tally,
-) -> Result<()> {
+) -> Result<Duration> {
     let (mut child, address) = start_server(arguments, situation, guardian, core)?;
     let stop = Arc::new(AtomicBool::new(false));
     let rivals = situation.rivals(core, &stop);
+    let clock = clock_getcpuclockid(Pid::from_raw(child.id() as i32))?;
+    let before = Duration::from(clock_gettime(clock)?);
     let called = call(arguments, address, tally);
+    let used = Duration::from(clock_gettime(clock)?) - before;
     stop.store(true, Relaxed);
     for rival in rivals {
         rival.join().map_err(|_| anyhow!("a rival panicked"))??;
     }
     drop(child.stdin.take()); // which ends it
     child.wait()?;
-    called
+    called.map(|()| used)
 }
 
 fn start_server(
@@ -218,6 +270,7 @@ fn start_server(
         .args(["--serve", &name(&guardian), "--situation", &name(&situation)])
         .args(["--core", &core.id.to_string()])
         .args(["--service-us", &arguments.service_us.to_string()])
+        .args(["--dispatchers", &arguments.dispatchers.to_string()])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
@@ -239,7 +292,7 @@ fn serve(arguments: &Arguments, guardian: GuardianArgument, situation: Situation
         budget: Budget::Off,
         ..ServerConfig::default()
     };
-    config.threads.workers = 1;
+    (config.threads.workers, config.threads.dispatchers) = (1, arguments.dispatchers);
     config.guardian.way = match guardian {
         GuardianArgument::Off => GuardianWay::Off,
         GuardianArgument::Patrol => GuardianWay::Patrol,
@@ -344,6 +397,15 @@ fn frame(mut request: wire::Request, body: &[u8]) -> Vec<u8> {
     let mut bytes = request.encode().to_vec();
     bytes.extend_from_slice(body);
     bytes
+}
+
+impl Arguments {
+    fn guardians(&self) -> Vec<GuardianArgument> {
+        if self.guardians.is_empty() {
+            return GuardianArgument::value_variants().to_vec();
+        }
+        self.guardians.clone()
+    }
 }
 
 impl Situation {

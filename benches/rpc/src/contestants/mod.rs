@@ -27,7 +27,7 @@ pub enum Contestant {
     SeawallBreakwater,
     /// Seawall's RPC without admission control, with a dispatcher beside its worker.
     SeawallDispatcher,
-    /// The same with a guardian: the dispatcher has real-time priority.
+    /// The same with a guardian, the patrol.
     SeawallGuarded,
     /// Unary gRPC over HTTP/2 without TLS.
     Tonic,

@@ -30,7 +30,7 @@ pub(super) enum Kind {
     Plain(&'static str),
     /// A dispatcher.
     Dispatcher,
-    /// A dispatcher of real-time priority.
+    /// A dispatcher, and a patrol.
     Guarded,
 }
 

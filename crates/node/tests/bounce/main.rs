@@ -33,31 +33,31 @@ fn start(config: ServerConfig) -> Option<(Server, nix::sched::CpuSet)> {
 #[tokio::test]
 async fn streams_survive_every_cut() {
     install();
-    streams::survive_every_cut(KERNEL).await;
+    streams::survive_every_cut(guarded(KERNEL)).await;
 }
 
 #[tokio::test]
 async fn nothing_is_refused_while_a_reply_is_half_written() {
     install();
-    streams::refuse_behind_what_is_half_written(KERNEL).await;
+    streams::refuse_behind_what_is_half_written(guarded(KERNEL)).await;
 }
 
 #[tokio::test]
 async fn large_replies_and_refusals_share_a_stream() {
     install();
-    streams::share_with_large_replies(KERNEL).await;
+    streams::share_with_large_replies(guarded(KERNEL)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_under_many_clients() {
     install();
-    streams::lose_nothing_under_many_clients(KERNEL).await;
+    streams::lose_nothing_under_many_clients(guarded(KERNEL)).await;
 }
 
 #[tokio::test]
 async fn credits_come_back() {
     install();
-    streams::give_credits_back(KERNEL).await;
+    streams::give_credits_back(guarded(KERNEL)).await;
 }
 
 /// A session's first call, calls without a limit, and those that must not be dropped wait.

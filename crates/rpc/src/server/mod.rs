@@ -186,8 +186,8 @@ impl Server {
         self.shared.guardian.get().is_some() || self.shared.bouncer.is_some()
     }
 
-    /// Has the patrol, if there is one, predict waits for a CPU by `predictor`, in place of what they
-    /// were before.
+    /// Has the patrol, if there is one, predict waits for a CPU by `predictor`, in place of what
+    /// they were before.
     pub fn predict_cpu_delay_by(&self, predictor: Box<dyn CpuDelay>) {
         if let Some(guardian) = self.shared.guardian.get() {
             guardian.predict_by(predictor);

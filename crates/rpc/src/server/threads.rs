@@ -66,20 +66,21 @@ impl Threads {
             let works = dispatchers == 0;
             let role = if works { "" } else { "io-" };
             let guardian = guardian.clone();
-            let reactor = started.reactor(format!("seawall-{role}{index}"), shared, move |shared| {
-                let loan = guardian.and_then(|guardian| {
-                    let loan = guardian.enlist_reader(works).inspect_err(|error| {
-                        tracing::error!(%error, "the guardian does not watch a thread");
+            let reactor =
+                started.reactor(format!("seawall-{role}{index}"), shared, move |shared| {
+                    let loan = guardian.and_then(|guardian| {
+                        let loan = guardian.enlist_reader(works).inspect_err(|error| {
+                            tracing::error!(%error, "the guardian does not watch a thread");
+                        });
+                        loan.ok()
                     });
-                    loan.ok()
-                });
-                if works {
-                    shared.enlist();
-                    // As a task among the others, not as the main future, so that connections
-                    // whose bytes have come go first.
-                    tokio::spawn(work(shared.clone(), loan));
-                }
-            })?;
+                    if works {
+                        shared.enlist();
+                        // As a task among the others, not as the main future, so that connections
+                        // whose bytes have come go first.
+                        tokio::spawn(work(shared.clone(), loan));
+                    }
+                })?;
             started.reactors.push(reactor);
         }
         for index in 0..if dispatchers == 0 { 0 } else { workers } {

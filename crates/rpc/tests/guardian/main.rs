@@ -40,8 +40,13 @@ async fn auto_wants_permission_and_off_wants_none() {
 
 #[tokio::test]
 async fn calls_are_refused_while_the_workers_wait_for_the_cpu() {
+    refuse_while_starved(alone()).await;
+    refuse_while_starved(divided()).await;
+}
+
+async fn refuse_while_starved(config: ServerConfig) {
     let _alone = ALONE.lock().await;
-    let Some((server, cpu)) = start(guarded(GuardianWay::Patrol)) else { return };
+    let Some((server, cpu)) = start(config) else { return };
     let session = session(&server).await;
     session.call(seawall_rpc::Request::new(ECHO, "")).await.unwrap();
 
@@ -87,7 +92,7 @@ impl CpuDelay for Never {
 #[tokio::test]
 async fn the_predictor_can_be_replaced() {
     let _alone = ALONE.lock().await;
-    let Some((server, cpu)) = start(guarded(GuardianWay::Patrol)) else { return };
+    let Some((server, cpu)) = start(alone()) else { return };
     server.predict_cpu_delay_by(Box::new(Never));
     let mut client = Raw::open(server.address()).await;
     client.tcp.set_nodelay(true).unwrap();
@@ -101,31 +106,46 @@ async fn the_predictor_can_be_replaced() {
     assert_eq!(client.reply(1).await.status(), Some(WireStatus::Ok));
 }
 
-const PATROL: GuardianWay = GuardianWay::Patrol;
+/// One thread reads, serves and writes.
+fn alone() -> ServerConfig {
+    guarded(GuardianWay::Patrol)
+}
+
+/// Two threads read and write, and two serve.
+fn divided() -> ServerConfig {
+    let mut config = alone();
+    (config.threads.workers, config.threads.dispatchers) = (2, 2);
+    config
+}
 
 #[tokio::test]
 async fn streams_survive_every_cut() {
-    streams::survive_every_cut(PATROL).await;
+    streams::survive_every_cut(alone()).await;
+    streams::survive_every_cut(divided()).await;
 }
 
 #[tokio::test]
 async fn refusals_stand_behind_what_is_half_written() {
-    streams::refuse_behind_what_is_half_written(PATROL).await;
+    streams::refuse_behind_what_is_half_written(alone()).await;
+    streams::refuse_behind_what_is_half_written(divided()).await;
 }
 
 #[tokio::test]
 async fn large_replies_and_refusals_share_a_stream() {
-    streams::share_with_large_replies(PATROL).await;
+    streams::share_with_large_replies(alone()).await;
+    streams::share_with_large_replies(divided()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_under_many_clients() {
-    streams::lose_nothing_under_many_clients(PATROL).await;
+    streams::lose_nothing_under_many_clients(alone()).await;
+    streams::lose_nothing_under_many_clients(divided()).await;
 }
 
 #[tokio::test]
 async fn credits_come_back() {
-    streams::give_credits_back(PATROL).await;
+    streams::give_credits_back(alone()).await;
+    streams::give_credits_back(divided()).await;
 }
 
 #[test]

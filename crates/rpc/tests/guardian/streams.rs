@@ -13,7 +13,7 @@ use seawall_rpc::{Budget, CallError, GuardianWay, Server, ServerConfig, StartErr
 
 use crate::starve::Starvation;
 use crate::support::raw::{Answer, Raw, frame};
-use crate::support::{ECHO, GROW, balanced, config, router, session, until};
+use crate::support::{self, ECHO, GROW, balanced, router, session, until};
 
 /// They share the machine's CPUs, and starve each other.
 pub(crate) static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
@@ -25,7 +25,7 @@ pub(crate) const DOOMED: Duration = MS;
 
 /// A server that refuses for the CPU, for deadlines, and else for nothing.
 pub(crate) fn guarded(way: GuardianWay) -> ServerConfig {
-    let mut config = config("none");
+    let mut config = support::config("none");
     config.guardian.way = way;
     (config.budget, config.limits.outstanding) = (Budget::Off, 1 << 20);
     config
@@ -110,9 +110,9 @@ impl Waiter {
 }
 
 /// Kept and cancelled calls in turns, in two writes that are cut at every place.
-pub(crate) async fn survive_every_cut(way: GuardianWay) {
+pub(crate) async fn survive_every_cut(mut config: ServerConfig) {
     let _alone = ALONE.lock().await;
-    let mut config = guarded(way);
+    let way = config.guardian.way;
     config.guardian.share = 0.9; // it parses slowly without optimization
     let Some((server, cpu)) = start(config) else { return };
     let mut waiter = Waiter::new(&server).await;
@@ -183,10 +183,10 @@ pub(crate) async fn survive_every_cut(way: GuardianWay) {
 }
 
 /// Refusals fall due while a large reply is half written.
-pub(crate) async fn refuse_behind_what_is_half_written(way: GuardianWay) {
+pub(crate) async fn refuse_behind_what_is_half_written(mut config: ServerConfig) {
     let _alone = ALONE.lock().await;
     const LARGE: usize = 8 << 20;
-    let mut config = guarded(way);
+    let way = config.guardian.way;
     config.limits.unread_bytes = 64 << 20;
     let Some((server, cpu)) = start(config) else { return };
     let mut waiter = Waiter::new(&server).await;
@@ -223,10 +223,9 @@ pub(crate) async fn refuse_behind_what_is_half_written(way: GuardianWay) {
 }
 
 /// Replies that do not fit into the socket, and calls that are refused, all the time.
-pub(crate) async fn share_with_large_replies(way: GuardianWay) {
+pub(crate) async fn share_with_large_replies(mut config: ServerConfig) {
     let _alone = ALONE.lock().await;
     const ROUNDS: u64 = 40;
-    let mut config = guarded(way);
     config.limits.unread_bytes = 64 << 20; // it reads when all is sent
     let Some((server, cpu)) = start(config) else { return };
     let mut waiter = Waiter::new(&server).await;
@@ -280,11 +279,11 @@ pub(crate) async fn share_with_large_replies(way: GuardianWay) {
 
 /// Many sessions that send by the clock, whether they were answered or not, while starvation comes
 /// and goes: every call has one reply, and it is its own.
-pub(crate) async fn lose_nothing_under_many_clients(way: GuardianWay) {
+pub(crate) async fn lose_nothing_under_many_clients(config: ServerConfig) {
     let _alone = ALONE.lock().await;
     const CLIENTS: u64 = 32;
     const CALLS: u64 = 200;
-    let Some((server, cpu)) = start(guarded(way)) else { return };
+    let Some((server, cpu)) = start(config) else { return };
     let mut clients = tokio::task::JoinSet::new();
     let refused = Arc::new(AtomicUsize::new(0));
     for number in 0..CLIENTS {
@@ -327,9 +326,10 @@ pub(crate) async fn lose_nothing_under_many_clients(way: GuardianWay) {
 }
 
 /// Whoever has credits gets them back.
-pub(crate) async fn give_credits_back(way: GuardianWay) {
+pub(crate) async fn give_credits_back(config: ServerConfig) {
     let _alone = ALONE.lock().await;
-    let config = ServerConfig { admission: config("breakwater").admission, ..guarded(way) };
+    let way = config.guardian.way;
+    let config = ServerConfig { admission: support::config("breakwater").admission, ..config };
     let Some((server, cpu)) = start(config) else { return };
     let session = session(&server).await;
     for _ in 0..10 {

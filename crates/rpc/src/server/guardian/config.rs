@@ -14,8 +14,8 @@ pub struct GuardianConfig {
     /// one.
     pub priority: u8,
     /// The part of each 10 ms that each thread may run at that priority, 0.01 to 0.9. Default 0.5.
-    /// For the rest it competes with everybody, so that a flood of requests, or a long handler that
-    /// was begun before, does not keep the machine's other services from the CPU.
+    /// For the rest it competes with everybody, so that a flood of requests, or a long handler
+    /// that was begun before, does not keep the machine's other services from the CPU.
     pub share: f64,
 }
 

@@ -26,8 +26,9 @@ const SOON: Duration = Duration::from_micros(50);
 /// has come may have less left than what came before.
 const PERIOD: Duration = Duration::from_millis(10);
 
-/// How long the least that requests have left is remembered: once to twice this.
-const MEMORY: Duration = Duration::from_millis(100);
+/// How long the least that requests have left is remembered: once to twice this. If none that has
+/// a deadline or a budget came in that time, threads are looked at once in a [`PERIOD`].
+const MEMORY: Duration = Duration::from_secs(1);
 
 /// All that the patrol looks at.
 #[derive(Debug, Default)]
@@ -132,7 +133,11 @@ impl Beat {
             self.workers.look(now)
         };
         let workers = round.weigh(sight, &self.workers.ids, true);
-        let mut next = if sight.is_fine() { LOOK } else { CLOSE_LOOK };
+        let mut next = match sight {
+            _ if !sight.is_fine() => CLOSE_LOOK,
+            _ if queue.least_left() < Duration::from_nanos(u64::MAX) => LOOK,
+            _ => PERIOD,
+        };
         for reader in &mut self.readers {
             if reader.lent.is_some() {
                 next = next.min(reader.pace(round));
@@ -141,7 +146,7 @@ impl Beat {
             let sight = reader.group.look(now);
             let own = round.weigh(sight, &reader.group.ids, reader.works);
             if !sight.is_fine() {
-                next = CLOSE_LOOK;
+                next = next.min(CLOSE_LOOK);
             }
             let unread = now.since(reader.lent_at) >= PERIOD;
             if [own, workers].into_iter().flatten().any(|late| late || unread) {
@@ -307,12 +312,12 @@ mod tests {
         let reader = &mut beat.readers[0];
         let at = |ms: u64| Instant::from_micros(ms * 1_000);
         reader.count(at(10));
-        // As if it had been lent priority and had run for 3 ms since.
-        let ms = Duration::from_millis;
-        reader.lent = Some(reader.ran().saturating_sub(ms(3)));
+        let (before, ms) = (reader.ran(), Duration::from_millis(1));
+        reader.lent = Some(before);
+        while reader.ran() < before + ms {}
         reader.count(at(14));
-        assert!(reader.used >= ms(3), "{:?}", reader.used);
         let used = reader.used;
+        assert!(used >= ms, "{used:?}");
         reader.lent = None;
         reader.count(at(19));
         assert_eq!(reader.used, used, "what it runs by itself does not count");
