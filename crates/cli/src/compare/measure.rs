@@ -12,6 +12,7 @@ use crate::child::Server;
 use crate::cores::Cores;
 use crate::load::engine::{self, Offer};
 use crate::load::probe;
+use crate::load::retries::Retries;
 use crate::load::workload::Workload;
 use crate::pin;
 use crate::progress::Progress;
@@ -90,8 +91,8 @@ impl Place {
 pub(super) fn all(plan: &Plan, place: &Place) -> Result<Vec<Point>> {
     let (subjects, rates) = (plan.subjects()?, plan.rates()?);
     let rounds = u64::from(plan.rounds);
-    let groups =
-        plan.noise.iter().any(Noise::is_program).then(|| Groups::new(plan.replicas)).transpose()?;
+    let groups = plan.noise.iter().any(Noise::is_program) || plan.limit.is_some();
+    let groups = groups.then(|| Groups::new(plan.replicas, plan.limit)).transpose()?;
     let progress = Progress::of_steps(rounds * (subjects.len() * rates.len()) as u64);
     let mut points = Vec::new();
     for round in 1..=rounds {
@@ -187,7 +188,7 @@ impl Run<'_> {
             classes: summary.classes,
             busy,
             failure: run.first_failure,
-            extra_load: run.retries.map(|counts| counts.extra_load()),
+            retries: run.retries.map(Retries::from),
             stages: Contended::by_name(Stages { stages }),
             series: if self.series { run.series.bins().collect() } else { Vec::new() },
         })

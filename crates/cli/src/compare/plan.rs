@@ -45,7 +45,9 @@ pub(super) struct Plan {
     /// Servers, each with all keys; they share the processors. Default 1. The load's clients are
     /// clients of all of them if `load.retry` says so.
     pub(super) replicas: usize,
-    /// Programs that disturb them.
+    /// Processors that a replica and the noise beside it may use, together. Default: no limit.
+    pub(super) limit: Option<f64>,
+    /// What disturbs them.
     pub(super) noise: Vec<Noise>,
     /// The configuration of the server, as in a file of `seawall serve`.
     pub(super) serve: Table,
@@ -139,6 +141,7 @@ impl Default for Plan {
             rounds: 1,
             cores: 1,
             replicas: 1,
+            limit: None,
             noise: Vec::new(),
             serve: Table::new(),
             load: Table::new(),
@@ -307,6 +310,9 @@ impl Plan {
         }
         if !(1..=REPLICAS_MAX).contains(&self.replicas) {
             return refuse("replicas", format!("allowed is 1 to {REPLICAS_MAX}"));
+        }
+        if self.limit.is_some_and(|limit| !(0.01..=1024.0).contains(&limit)) {
+            return refuse("limit", "allowed is 0.01 to 1024 processors".into());
         }
         for noise in &self.noise {
             noise.check(self.replicas).or_else(|problem| refuse("noise", problem))?;
