@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use seawall_control::Instant;
+use seawall_measure::latency::Slower;
 use seawall_measure::recorder::Figures;
 use seawall_measure::{Bin, ClassSummary, Series, Settled, Stability};
 use serde::{Deserialize, Serialize};
@@ -80,6 +81,9 @@ pub struct Run {
     /// The run over time, if the scenario asks for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Bin>,
+    /// The distribution of the latencies, if a figure of the plan shows it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ccdf: Vec<Slower>,
     /// Whether goodput came back after the last overload: nine tenths of what was offered, once
     /// the queue of a server without control would have drained and half a second more. `None`
     /// when there was no overload, or no such time.
@@ -254,6 +258,7 @@ impl Run {
             capacities: report.memory.capacities.clone(),
             shifts: report.series.as_ref().map_or_else(Vec::new, |series| shifts(scenario, series)),
             series: report.series.as_ref().map_or_else(Vec::new, |series| series.bins().collect()),
+            ccdf: Vec::new(),
             recovered: report.recovered,
             events: report.events,
         }
@@ -279,6 +284,10 @@ impl Measured for Run {
 
     fn series(&self) -> &[Bin] {
         &self.series
+    }
+
+    fn ccdf(&self) -> &[Slower] {
+        &self.ccdf
     }
 
     fn metric(&self, name: &str) -> Option<f64> {

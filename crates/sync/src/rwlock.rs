@@ -259,8 +259,8 @@ where
         Self { lock, stamp, value: PhantomData }
     }
 
-    /// Says what the holder does until it releases the lock, so that others know how long that takes:
-    /// see [`Guard::hold`](crate::mutex::Guard::hold).
+    /// Says what the holder does until it releases the lock, so that others know how long that
+    /// takes: see [`Guard::hold`](crate::mutex::Guard::hold).
     pub fn hold(guard: &mut Self, label: &'static str, amount: u64) {
         guard.stamp = guard.lock.raw.hold(label, amount);
     }

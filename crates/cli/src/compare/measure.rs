@@ -95,7 +95,8 @@ pub(super) fn all(plan: &Plan, place: &Place) -> Result<Vec<Point>> {
                 let subject = &subjects[index];
                 progress.step(format!("round {round}: {}/s, {}", rate.label, subject.name));
                 let last = round == rounds && step + 1 == rates.len();
-                let run = Run { place, subject, rate, round, last, series: plan.shows_time() };
+                let (series, ccdf) = (plan.shows_time(), plan.shows_latencies());
+                let run = Run { place, subject, rate, round, last, series, ccdf };
                 let point = run.measure().with_context(|| format!("variant {}", subject.name))?;
                 points.push(((step, index, round), point));
             }
@@ -115,6 +116,8 @@ struct Run<'a> {
     last: bool,
     /// Keep the run over time.
     series: bool,
+    /// Keep the distribution of the latencies.
+    ccdf: bool,
 }
 
 impl Run<'_> {
@@ -156,6 +159,7 @@ impl Run<'_> {
             failure: run.first_failure,
             stages,
             series: if self.series { run.series.bins().collect() } else { Vec::new() },
+            ccdf: if self.ccdf { run.latencies.ccdf() } else { Vec::new() },
         })
     }
 }

@@ -217,7 +217,12 @@ impl Plan {
 
     /// Whether any of them shows runs over time.
     pub(super) fn shows_time(&self) -> bool {
-        self.figures.iter().any(|figure| figure.x == "time")
+        self.figures.iter().any(Figure::shows_time)
+    }
+
+    /// Whether any of them shows the distribution of the latencies.
+    pub(super) fn shows_latencies(&self) -> bool {
+        self.figures.iter().any(Figure::shows_latencies)
     }
 
     /// The variants, each with its server and its load.

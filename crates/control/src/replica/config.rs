@@ -38,7 +38,8 @@ pub enum Selection {
     /// Always the first; the others get what it did not take (Protego, figure 8).
     First,
     /// The one whose recent median latency is lowest, computed anew ten times a second, unless that
-    /// of another, which would have its turn, is at most a tenth higher: Cassandra's dynamic snitch.
+    /// of another, which would have its turn, is at most a tenth higher: Cassandra's dynamic
+    /// snitch.
     Snitch,
     /// The one of the lowest cubic score of service time and queue (C3, NSDI '15).
     C3,

@@ -28,9 +28,9 @@ use replicas::{Picked, Replicas};
 
 /// A client of a service with one or more replicas. Clones share its sessions and its retry budget.
 ///
-/// Each call goes to the replica that [`replica::Config`](seawall_control::replica::Config) says; by
-/// default the less loaded of two picked at random, of those that have not told that they have no
-/// time. A replica whose connection is lost is left out until a new one stands. What a replica
+/// Each call goes to the replica that [`replica::Config`](seawall_control::replica::Config) says;
+/// by default the less loaded of two picked at random, of those that have not told that they have
+/// no time. A replica whose connection is lost is left out until a new one stands. What a replica
 /// refuses, or gives no credit for in time, goes to another at once, and what it does not answer
 /// soon may be sent to another as well, as far as [`Config`](seawall_control::retry::Config) lets
 /// it. The first reply counts, and what is still under way then is cancelled.

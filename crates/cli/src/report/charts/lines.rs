@@ -24,6 +24,8 @@ pub(crate) enum Unit {
     Delay,
     /// Parts of one.
     Share,
+    /// Parts of one that are told apart by their logarithm: what is left of a distribution.
+    Tail,
     /// Anything else.
     Number,
 }
@@ -97,7 +99,7 @@ impl Lines {
             flags: 0,
         };
         let height = |value: f64| match self.unit {
-            Unit::Delay => axis::power(value).unwrap_or(bottom),
+            Unit::Delay | Unit::Tail => axis::power(value).unwrap_or(bottom),
             _ => value,
         };
         let svg = frame.draw(|sheet: &mut Sheet<'_, '_>| {
@@ -186,6 +188,10 @@ impl Lines {
             }
             Unit::Share => Axis::linear(label, largest(values), 1.1, |share| {
                 format::round(&format!("{:.3} %", share * 100.0))
+            }),
+            Unit::Tail => Axis::logarithmic(format!("{label} (log scale)"), values, |share| {
+                // No more digits than are needed: a tick is 10⁻⁴ at the least.
+                format!("{} %", format::round(&format!("{:.4}", share * 100.0)))
             }),
             Unit::Number => Axis::linear(label, largest(values), 1.1, |number| {
                 format::round(&format::rate(number))
