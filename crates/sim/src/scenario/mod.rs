@@ -22,7 +22,7 @@ pub use memory::Memory;
 pub use network::Network;
 pub use server::{Costs, Power, Preempt, Server};
 pub use timing::Timing;
-pub use workload::{Balance, Class, Crash, MixShift, Step, Workload};
+pub use workload::{Class, Crash, MixShift, Step, Workload};
 
 /// A latency is good up to this many times what a request takes unloaded, unless an SLO is given:
 /// Breakwater §5.1.
@@ -61,6 +61,10 @@ impl Scenario {
         self.workload.validate()?;
         self.server.validate()?;
         self.run.validate()?;
+        let replicas = self.server.speeds.len() as u32;
+        if let Some(replication) = self.workload.replication {
+            ConfigError::check_range("workload.replication", replication, 1..=replicas)?;
+        }
         self.rates()?;
         self.admission.build_with(seawall_measure::utility::read).map(drop)
     }

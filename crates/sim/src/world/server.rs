@@ -11,7 +11,7 @@ use seawall_control::controller::{
 };
 use seawall_control::lanes::Lanes;
 use seawall_control::predict::queue;
-use seawall_control::request::{Budget, Claims, Class, Context, Identity, Stage};
+use seawall_control::request::{Budget, Claims, Class, Context, Identity, Rejected, Stage};
 use seawall_control::{Instant, time};
 
 use super::counts::Counts;
@@ -20,7 +20,7 @@ use super::memory::{Drawn, Memory};
 use super::meters::Meters;
 use super::request::{Chain, Mix, RequestId, State};
 use super::semaphore::Semaphore;
-use super::{Event, Fault, Link, World};
+use super::{Cancel, Event, Fault, Link, World};
 use crate::scenario::{Bandwidth, Costs, Scenario};
 
 /// One server.
@@ -58,11 +58,20 @@ pub(super) struct Server {
 #[derive(Clone, Copy, Debug)]
 enum Task {
     /// Read what a client sent.
-    Read { link: Link, requests: Chain, report: Option<Report>, queued: Instant },
+    Read { message: Message, queued: Instant },
     /// Write what is ready for a client.
     Write { link: Link },
     /// Run a request.
     Run { request: RequestId, since: Instant },
+}
+
+/// What a client sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Message {
+    pub(super) link: Link,
+    pub(super) requests: Chain,
+    pub(super) report: Option<Report>,
+    pub(super) cancel: Option<Cancel>,
 }
 
 /// What a core is doing.
@@ -70,9 +79,7 @@ enum Task {
 pub(super) enum Work {
     Nothing,
     Reading {
-        link: Link,
-        requests: Chain,
-        report: Option<Report>,
+        message: Message,
         queued: Instant,
     },
     Running {
@@ -169,12 +176,12 @@ impl Server {
     /// Requests that are in it, wherever.
     pub(super) fn holds(&self) -> u64 {
         let read = |task: &Task| match task {
-            Task::Read { requests, .. } => requests.len,
+            Task::Read { message, .. } => message.requests.len,
             _ => 0,
         };
         let at_work = |work: &Work| match work {
             Work::Nothing => 0,
-            Work::Reading { requests, .. } => requests.len,
+            Work::Reading { message, .. } => message.requests.len,
             Work::Running { .. } | Work::Switching { .. } => 1,
             Work::Writing { replies, .. } => replies.len,
         };
@@ -253,10 +260,11 @@ impl Server {
         self.runnable.oldest().map_or(Duration::ZERO, |oldest| now.since(oldest))
     }
 
-    /// Tells the controller the queueing delay, as a live server does.
-    fn signal(&mut self, now: Instant) {
+    /// Tells the controller the queueing delay, as a live server does, and returns it.
+    fn signal(&mut self, now: Instant) -> Duration {
         let delay = std::mem::take(&mut self.read_delay) + self.age(now);
         self.controller.on_signal(now, Signal::QueueDelay(delay));
+        delay
     }
 
     /// Hands out all that the controller wants clients to be told.
@@ -295,12 +303,19 @@ impl Server {
 
 impl World<'_> {
     /// A message has reached a server.
-    pub(super) fn receive(&mut self, link: Link, requests: Chain, report: Option<Report>) {
+    pub(super) fn receive(
+        &mut self,
+        link: Link,
+        requests: Chain,
+        report: Option<Report>,
+        cancel: Option<Cancel>,
+    ) {
         let measured = self.is_measured();
         self.on_the_way -= u64::from(requests.len);
         let server = &mut self.servers[usize::from(link.server)];
         server.counts.received += u64::from(measured);
-        server.messages.push_back(Task::Read { link, requests, report, queued: self.now });
+        let message = Message { link, requests, report, cancel };
+        server.messages.push_back(Task::Read { message, queued: self.now });
         self.dispatch(link.server);
     }
 
@@ -339,9 +354,9 @@ impl World<'_> {
         let server = &mut self.servers[usize::from(index)];
         match std::mem::replace(&mut server.cores[usize::from(core)], Work::Nothing) {
             Work::Nothing => self.books.core_was_idle(),
-            Work::Reading { link, requests, report, queued } => {
+            Work::Reading { message, queued } => {
                 server.idle.push(core);
-                self.judge(link, requests, report, queued);
+                self.judge(message, queued);
             }
             Work::Running { request } if !self.requests[request].left.is_zero() => {
                 self.preempt(index, core, request);
@@ -369,9 +384,7 @@ impl World<'_> {
     pub(super) fn dispatch(&mut self, index: u16) {
         while let Some(task) = self.servers[usize::from(index)].next_task() {
             match task {
-                Task::Read { link, requests, report, queued } => {
-                    self.read(link, requests, report, queued);
-                }
+                Task::Read { message, queued } => self.read(message, queued),
                 Task::Write { link } => self.write(link),
                 Task::Run { request, since } => self.run_first(index, since, request),
             }
@@ -379,15 +392,17 @@ impl World<'_> {
         self.rearm_server(index);
     }
 
-    fn read(&mut self, link: Link, requests: Chain, report: Option<Report>, queued: Instant) {
+    fn read(&mut self, message: Message, queued: Instant) {
+        let Message { link, requests, report, cancel } = message;
         let costs = &self.servers[usize::from(link.server)].costs;
-        let items = requests.len + u32::from(report.is_some());
+        let items = requests.len + u32::from(report.is_some()) + u32::from(cancel.is_some());
         let time = costs.receive + costs.request * items;
-        self.occupy(link.server, Work::Reading { link, requests, report, queued }, time);
+        self.occupy(link.server, Work::Reading { message, queued }, time);
     }
 
     /// Requests have been read: which of them may join the run queue?
-    fn judge(&mut self, link: Link, mut requests: Chain, report: Option<Report>, queued: Instant) {
+    fn judge(&mut self, message: Message, queued: Instant) {
+        let Message { link, mut requests, report, cancel } = message;
         let (now, waited) = (self.now, self.now.since(queued));
         let server = &mut self.servers[usize::from(link.server)];
         if server.sessions[link.client as usize].generation != link.generation {
@@ -398,6 +413,9 @@ impl World<'_> {
             let event = SessionEvent::Demand { demand, window_ack };
             server.controller.on_session(now, session(link), event);
             server.push(now);
+        }
+        if let Some(Cancel { request, serial }) = cancel {
+            self.cancelled(request, serial);
         }
         while let Some(id) = self.requests.take_first(&mut requests) {
             match self.admit(link, id, waited) {
@@ -410,7 +428,7 @@ impl World<'_> {
                     if refusal.reason == RefusalReason::WindowExceeded {
                         self.books.refused_the_honest();
                     }
-                    self.refuse(link, id, refusal.rejected.stage);
+                    self.refuse(link, id, &refusal.rejected);
                 }
             }
         }
@@ -439,7 +457,10 @@ impl World<'_> {
         let left = deadline.map_or(target, |left| left.min(target));
         let after = server.predictor.service_p99() + self.init.rtt;
         let droppable = request.droppable;
-        let context = Context::new(Claims { deadline, droppable, ..Claims::default() }, now);
+        let is_patient = self.calls[request.call].is_patient;
+        let budget = self.scenario.workload.budget.filter(|_| !is_patient);
+        let claims = Claims { deadline, budget, droppable, ..Claims::default() };
+        let context = Context::new(claims, now);
         request.context = match server.budget.of(left, after) {
             Some(budget) => context.with_budget_at_most(budget),
             None => context,
@@ -457,16 +478,17 @@ impl World<'_> {
         admitted.map_err(|rejected| Refusal { reason: RefusalReason::Overload, rejected })
     }
 
-    pub(super) fn refuse(&mut self, link: Link, id: RequestId, stage: Stage) {
+    pub(super) fn refuse(&mut self, link: Link, id: RequestId, rejected: &Rejected) {
         let measured = self.is_measured();
         let counts = &mut self.servers[usize::from(link.server)].counts;
-        let count = match stage {
+        let count = match rejected.stage {
             Stage::ADMISSION => &mut counts.refused_at_entry,
             Stage::MEMORY => &mut counts.refused_at_memory,
             _ => &mut counts.refused_later,
         };
         *count += u64::from(measured);
-        self.requests[id].refused_at = stage;
+        let request = &mut self.requests[id];
+        (request.refused_at, request.refused_for) = (rejected.stage, rejected.predicted_delay);
         self.ready(link, id, State::Refused);
     }
 
@@ -498,12 +520,14 @@ impl World<'_> {
         let feedback = if replies.len == 0 {
             push
         } else {
-            server.signal(now);
+            let queue_delay = server.signal(now);
             let mut rest = replies;
             while let Some(id) = self.requests.take_first(&mut rest) {
-                let request = &self.requests[id];
+                let request = &mut self.requests[id];
+                request.queue_delay = queue_delay;
                 let outcome = match request.state {
                     State::Served => Outcome::Done,
+                    State::Cancelled => Outcome::Cancelled,
                     _ => Outcome::Refused(request.refused_at),
                 };
                 let mut completion = Completion::new(session(link), outcome, request.arrived);
