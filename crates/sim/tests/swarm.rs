@@ -8,12 +8,12 @@ use seawall_control::predict::memory::MemoryPolicy;
 use seawall_control::replica::Selection;
 use seawall_control::retry::{self, Hedge};
 use seawall_control::{Rng, admission};
-use seawall_sim::scenario::{Bandwidth, Class, Crash, MixShift, Power, Preempt, Step};
+use seawall_sim::scenario::{Bandwidth, Class, Crash, Hold, MixShift, Noise, Power, Preempt, Step};
 use seawall_sim::world::Report;
 use seawall_sim::{Scenario, World};
 
 /// What each algorithm should meet in a swarm.
-const SITUATIONS: [&str; 8] = [
+const SITUATIONS: [&str; 9] = [
     "load shift",
     "refusal",
     "client drop",
@@ -22,6 +22,7 @@ const SITUATIONS: [&str; 8] = [
     "memory refusal",
     "copy",
     "last resort",
+    "no CPU",
 ];
 
 /// A scenario in which anything may be unusual, but small enough for thousands of them.
@@ -112,6 +113,37 @@ fn replicate(rng: &mut Rng, scenario: &mut Scenario) {
         hedge: *pick(rng, &hedges),
         last_resort: rng.chance(0.5),
     };
+    if rng.chance(0.7) && !scenario.workload.draws_memory() {
+        disturb(rng, scenario);
+    }
+}
+
+/// Others take the CPU from the replicas, or from one of them, and a lock is held for long.
+fn disturb(rng: &mut Rng, scenario: &mut Scenario) {
+    let server = &mut scenario.server;
+    for _ in 0..=rng.below(2) {
+        server.noise.push(Noise {
+            replica: *pick(rng, &[None, None, Some(0)]),
+            every: pick(rng, &["exp:3ms", "const:1ms", "exp:500us"]).parse().unwrap(),
+            lasts: pick(rng, &["exp:1ms", "lognormal:300us:1", "const:50us"]).parse().unwrap(),
+            foreseen: pick(rng, &[None, Some("const:0us"), Some("exp:200us")])
+                .map(|error| error.parse().unwrap()),
+        });
+    }
+    server.guardian = rng.chance(0.7);
+    if scenario.workload.classes.is_empty() {
+        return;
+    }
+    server.holds.push(Hold {
+        replica: *pick(rng, &[None, Some(2)]),
+        lock: "hot".into(),
+        every: pick(rng, &["exp:2ms", "const:300us"]).parse().unwrap(),
+        amounts: vec![1, 10],
+        each: micros(rng, 1, 100),
+        base: micros(rng, 0, 200),
+        scatter: *pick(rng, &[0.0, 0.3]),
+        announced: rng.chance(0.7),
+    });
 }
 
 fn pick<'a, T>(rng: &mut Rng, values: &'a [T]) -> &'a T {
@@ -195,8 +227,9 @@ fn swarm(seeds: std::ops::Range<u64>) -> BTreeMap<String, [u64; SITUATIONS.len()
             .unwrap_or_else(|error| panic!("seed {seed}: {error}"))
             .run()
             .unwrap_or_else(|bug| panic!("seed {seed}: {bug}\n{scenario:#?}"));
-        // What the memory slows has less capacity than recovery is judged by.
-        let slowed = scenario.server.memory.bandwidth.is_some();
+        // What the memory slows, or others do, has less capacity than recovery is judged by.
+        let slowed =
+            scenario.server.memory.bandwidth.is_some() || !scenario.server.noise.is_empty();
         let recovered = report.recovered != Some(false) || slowed;
         assert!(recovered, "seed {seed} does not recover\n{scenario:#?}");
         let row = reached.entry(scenario.admission.algorithm.clone()).or_default();
@@ -226,6 +259,7 @@ fn situations(scenario: &Scenario, report: &Report) -> [bool; SITUATIONS.len()] 
         at_memory > 0,
         report.retries.hedges > 0,
         report.retries.last_resorts > 0,
+        report.counts.refused_at_cpu > 0,
     ]
 }
 
@@ -240,7 +274,7 @@ fn two_hundred_random_scenarios_break_no_rule() {
         assert!(refusal > 0 || name == "none", "{name}: {row:?}");
         assert!(revocation > 0 || name != "breakwater", "{name}: {row:?}");
     }
-    for (situation, least) in [(5, 3), (6, 20), (7, 3)] {
+    for (situation, least) in [(5, 3), (6, 20), (7, 3), (8, 3)] {
         let times: u64 = reached.values().map(|row| row[situation]).sum();
         assert!(times > least, "{}: {reached:?}", SITUATIONS[situation]);
     }

@@ -174,7 +174,7 @@ impl Workload {
     }
 
     /// Whether a step draws from the memory.
-    pub(crate) fn draws_memory(&self) -> bool {
+    pub fn draws_memory(&self) -> bool {
         self.classes.iter().flat_map(|class| &class.steps).any(|step| step.memory.is_some())
     }
 

@@ -34,6 +34,8 @@ pub enum Rule {
     HonestyPays,
     /// No core is idle while there is something to do, and what the memory slows ends in time.
     WorkConserved,
+    /// A server that gets no CPU does nothing.
+    NoneWithoutCpu,
     /// The memory semaphore lets nobody in beyond its capacity, and knows who is in.
     CapacityKept,
 }
@@ -46,6 +48,7 @@ impl fmt::Display for Rule {
             Self::BooksBalance => "the controller's books balance",
             Self::HonestyPays => "no honest client is refused as a cheat",
             Self::WorkConserved => "no core is idle while there is work",
+            Self::NoneWithoutCpu => "who gets no CPU does nothing",
             Self::CapacityKept => "the memory semaphore keeps to its capacity",
         })
     }
@@ -152,6 +155,11 @@ impl Books {
         self.demand(false, Rule::WorkConserved, || "an idle core has done something".into());
     }
 
+    /// A core has begun something; `stalled` if its server gets no CPU.
+    pub(super) fn core_begins(&mut self, stalled: bool) {
+        self.demand(!stalled, Rule::NoneWithoutCpu, || "a core works without CPU".into());
+    }
+
     /// Counts the calls: those that have not ended have a copy that may still be served, and the
     /// others have none.
     pub(super) fn check_calls(&mut self, calls: &Calls, requests: &Requests) {
@@ -185,7 +193,7 @@ impl Books {
 
     /// Looks at a server between two events.
     pub(super) fn check_server(&mut self, now: Instant, server: &Server) {
-        let neglects = server.neglects_work();
+        let neglects = server.neglects_work(now);
         self.demand(!neglects, Rule::WorkConserved, || "a core is idle while work waits".into());
         let overdue = server.memory.as_ref().is_some_and(|memory| memory.is_overdue(now));
         self.demand(!overdue, Rule::WorkConserved, || "a step should have ended".into());

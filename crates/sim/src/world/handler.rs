@@ -143,13 +143,8 @@ impl World<'_> {
             return;
         }
         let step = self.classes.step(request.class, request.step).expect("its steps are not over");
-        let server = &mut self.servers[usize::from(index)];
-        if let Some((next, waited)) =
-            step.lock.and_then(|lock| server.locks[lock].release(self.now))
-        {
-            self.requests[next].has_lock = true;
-            self.requests[next].context.charge(waited);
-            server.runnable.push(self.now, self.requests[next].droppable, next);
+        if let Some(lock) = step.lock {
+            self.hand_over(index, lock);
         }
     }
 

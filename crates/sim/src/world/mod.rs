@@ -15,11 +15,14 @@ mod client;
 mod copies;
 mod counts;
 mod drawing;
+mod entry;
 mod handler;
+mod holds;
 mod level;
 mod lock;
 mod memory;
 mod meters;
+mod noise;
 mod placement;
 mod recovery;
 mod request;
@@ -93,6 +96,14 @@ enum Event {
     Crash { index: u16 },
     /// One of them is back.
     Return { client: u32 },
+    /// Others take the CPU from a server.
+    Noise { source: u16 },
+    /// They leave it, unless more of them have come.
+    Resume { server: u16 },
+    /// Some work of a server's own needs a lock.
+    HoldDue { holder: u16 },
+    /// It is done, unless it was delayed.
+    HoldDone { holder: u16 },
     /// All books are counted.
     Audit,
 }
@@ -137,6 +148,8 @@ pub struct World<'a> {
     serial: u32,
     clients: Vec<Client>,
     servers: Vec<Server>,
+    noises: Vec<noise::Source<'a>>,
+    holders: Vec<holds::Holder<'a>>,
     /// Requests in messages that the network has.
     on_the_way: u64,
     books: Books,
@@ -163,6 +176,8 @@ enum Fault {
     ForgetsWindows,
     /// A core that has written something is not used again.
     ForgetsCores,
+    /// A server that gets no CPU works.
+    IgnoresNoise,
     /// A place of the memory semaphore is not given back.
     KeepsPlaces,
     /// The memory semaphore lets in one more than it may.
@@ -244,11 +259,17 @@ impl<'a> World<'a> {
             trace: Trace::default(),
             fault: None,
             servers: Vec::new(),
+            noises: Vec::new(),
+            holders: Vec::new(),
             on_the_way: 0,
             clients: Vec::new(),
             classes,
         };
         world.populate(&mut seeds);
+        world.noises = noise::sources(scenario, &mut seeds);
+        world.holders = holds::holders(scenario, |name| world.classes.lock(name), &mut seeds);
+        world.schedule_noises();
+        world.schedule_holds();
         Ok(world)
     }
 
@@ -329,6 +350,10 @@ impl<'a> World<'a> {
             Event::ServerTimer { server } => self.server_timer(server),
             Event::Crash { index } => self.crash(index),
             Event::Return { client } => self.connect(client),
+            Event::Noise { source } => self.noise(source),
+            Event::Resume { server } => self.resume(server),
+            Event::HoldDue { holder } => self.hold_due(holder),
+            Event::HoldDone { holder } => self.hold_done(holder),
             Event::Audit => {
                 self.audit();
                 if self.now < self.window.end {

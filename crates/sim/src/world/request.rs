@@ -245,6 +245,11 @@ impl IndexMut<RequestId> for Requests {
 }
 
 impl Chain {
+    /// The first of those that are in it.
+    pub(super) fn first(&self) -> RequestId {
+        self.first
+    }
+
     pub(super) const EMPTY: Self = Self { first: NOBODY, last: NOBODY, len: 0 };
 }
 
@@ -252,7 +257,8 @@ impl Chain {
 #[derive(Debug)]
 pub(super) struct Mix {
     classes: Vec<Class>,
-    locks: usize,
+    /// Their names.
+    locks: Vec<String>,
     /// Up to which draw from 0 to 1 a request is of each class.
     bounds: Vec<f64>,
     /// The same for later times, the next one last, and when that is.
@@ -308,7 +314,7 @@ impl Mix {
         let mixes = workload.mixes().into_iter().rev();
         let later = mixes.map(|(at, shares)| (Instant::ORIGIN + at, bounds(&shares))).collect();
         let (bounds, next) = (Vec::new(), Instant::ORIGIN);
-        Self { classes, locks: locks.len(), bounds, later, next }
+        Self { classes, locks, bounds, later, next }
     }
 
     /// The class of the next request.
@@ -341,7 +347,12 @@ impl Mix {
 
     /// How many locks the steps need.
     pub(super) fn locks(&self) -> usize {
-        self.locks
+        self.locks.len()
+    }
+
+    /// The number of a lock.
+    pub(super) fn lock(&self, name: &str) -> Option<usize> {
+        self.locks.iter().position(|known| known == name)
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {

@@ -6,18 +6,19 @@ use std::time::Duration;
 
 use seawall_control::client::Report;
 use seawall_control::controller::{
-    Algorithm, Arrival, Completion, Feedback, Init, Outcome, Refusal, RefusalReason,
-    ServerController, SessionEvent, SessionId, Signal, Verdict,
+    Algorithm, Completion, Feedback, Init, Outcome, ServerController, SessionEvent, SessionId,
+    Signal,
 };
 use seawall_control::lanes::Lanes;
 use seawall_control::predict::queue;
-use seawall_control::request::{Budget, Claims, Class, Context, Identity, Rejected, Stage};
+use seawall_control::request::{Budget, Class, Identity};
 use seawall_control::{Instant, time};
 
 use super::counts::Counts;
 use super::lock::Lock;
 use super::memory::{Drawn, Memory};
 use super::meters::Meters;
+use super::noise::Stall;
 use super::request::{Chain, Mix, RequestId, State};
 use super::semaphore::Semaphore;
 use super::{Cancel, Event, Fault, Link, World};
@@ -29,17 +30,20 @@ pub(super) struct Server {
     index: u16,
     pub(super) controller: Box<dyn ServerController>,
     pub(super) predictor: queue::RunQueue,
-    budget: Budget,
+    pub(super) budget: Budget,
     costs: Costs,
     slowness: f64,
     /// Messages that wait for a core: to be read, or to be written.
-    messages: VecDeque<Task>,
+    pub(super) messages: VecDeque<Task>,
     /// Requests that wait for one.
     pub(super) runnable: Lanes<RequestId>,
     cores: Vec<Work>,
+    /// When each of them is done with what it works on.
+    due: Vec<Instant>,
     idle: Vec<u16>,
+    pub(super) stall: Stall,
     /// By client.
-    sessions: Vec<Session>,
+    pub(super) sessions: Vec<Session>,
     pub(super) locks: Vec<Lock>,
     /// What the cores share, if any step draws from it, and who guards it.
     pub(super) memory: Option<Box<Memory>>,
@@ -48,15 +52,15 @@ pub(super) struct Server {
     /// Requests whose handlers wait for something other than a core or a lock.
     pub(super) asleep: u32,
     /// The longest that a message waited to be read since the controller was last told.
-    read_delay: Duration,
+    pub(super) read_delay: Duration,
     /// When a timer event is due.
     timer: Instant,
-    counts: Counts,
+    pub(super) counts: Counts,
 }
 
 /// Something for an idle core to do. It counts as waiting since it was put into its queue.
 #[derive(Clone, Copy, Debug)]
-enum Task {
+pub(super) enum Task {
     /// Read what a client sent.
     Read { message: Message, queued: Instant },
     /// Write what is ready for a client.
@@ -98,8 +102,8 @@ pub(super) enum Work {
 
 /// A server's end of a connection.
 #[derive(Clone, Copy, Debug)]
-struct Session {
-    generation: u16,
+pub(super) struct Session {
+    pub(super) generation: u16,
     /// Replies that are not written yet.
     ready: Chain,
     /// News for the client that no reply carries.
@@ -108,6 +112,16 @@ struct Session {
     window: u32,
     /// True from when something is ready until it is written.
     writing: bool,
+}
+
+impl Task {
+    /// What is not read yet, and since when.
+    pub(super) fn unread(&mut self) -> Option<(&mut Message, Instant)> {
+        match self {
+            Self::Read { message, queued } => Some((message, *queued)),
+            _ => None,
+        }
+    }
 }
 
 impl Session {
@@ -147,6 +161,8 @@ impl Server {
             messages: VecDeque::new(),
             runnable: Lanes::default(),
             cores: vec![Work::Nothing; cores as usize],
+            due: vec![init.now; cores as usize],
+            stall: Stall::default(),
             idle: (0..cores as u16).rev().collect(),
             sessions: vec![Session::new(0); scenario.workload.clients as usize],
             locks: (0..classes.locks()).map(|_| Lock::default()).collect(),
@@ -165,8 +181,8 @@ impl Server {
     }
 
     /// What an idle core should do, if there is one and there is something to do.
-    fn next_task(&mut self) -> Option<Task> {
-        if self.idle.is_empty() {
+    fn next_task(&mut self, stalls: bool) -> Option<Task> {
+        if self.idle.is_empty() || stalls {
             return None;
         }
         let run = |(since, request)| Task::Run { request, since };
@@ -193,10 +209,16 @@ impl Server {
         u64::from(messages + cores + ready + self.asleep) + (self.runnable.len() + blocked) as u64
     }
 
-    /// Whether a core is idle although there is something to do.
-    pub(super) fn neglects_work(&self) -> bool {
+    /// Whether a core is idle although there is something to do, and the CPU to do it.
+    pub(super) fn neglects_work(&self, now: Instant) -> bool {
         let idle = self.cores.iter().filter(|work| matches!(work, Work::Nothing)).count();
-        idle > 0 && self.has_waiting()
+        // In the instant in which a stall ends nothing may have begun yet.
+        idle > 0 && self.has_waiting() && now > self.stall.until
+    }
+
+    /// What its cores work on takes longer by this.
+    pub(super) fn delay_work(&mut self, delay: Duration) {
+        self.due.iter_mut().for_each(|due| *due = *due + delay);
     }
 
     /// Whether anything waits for a core.
@@ -256,7 +278,7 @@ impl Server {
         self.controller.on_session(now, session(link), SessionEvent::Opened(Identity::default()));
     }
 
-    fn age(&self, now: Instant) -> Duration {
+    pub(super) fn age(&self, now: Instant) -> Duration {
         self.runnable.oldest().map_or(Duration::ZERO, |oldest| now.since(oldest))
     }
 
@@ -268,7 +290,7 @@ impl Server {
     }
 
     /// Hands out all that the controller wants clients to be told.
-    fn push(&mut self, now: Instant) {
+    pub(super) fn push(&mut self, now: Instant) {
         while let Some((id, feedback)) = self.controller.poll_push(now) {
             let session = &mut self.sessions[id.slot as usize];
             if u32::from(session.generation) == id.generation {
@@ -314,6 +336,11 @@ impl World<'_> {
         self.on_the_way -= u64::from(requests.len);
         let server = &mut self.servers[usize::from(link.server)];
         server.counts.received += u64::from(measured);
+        let requests = match self.scenario.server.guardian {
+            true => self.guard(link.server, requests, Duration::ZERO),
+            false => requests,
+        };
+        let server = &mut self.servers[usize::from(link.server)];
         let message = Message { link, requests, report, cancel };
         server.messages.push_back(Task::Read { message, queued: self.now });
         self.dispatch(link.server);
@@ -340,6 +367,10 @@ impl World<'_> {
         if server.timer != now {
             return;
         }
+        if server.stall.is_on(now) {
+            server.timer = server.stall.until;
+            return self.events.push(server.timer, Event::ServerTimer { server: index });
+        }
         server.timer = Instant::NEVER;
         if server.controller.poll_timeout().is_some_and(|at| at <= now) {
             server.signal(now);
@@ -352,6 +383,10 @@ impl World<'_> {
     /// A core is free again.
     pub(super) fn core_done(&mut self, index: u16, core: u16) {
         let server = &mut self.servers[usize::from(index)];
+        let due = server.due[usize::from(core)];
+        if due > self.now {
+            return self.events.push(due, Event::CoreDone { server: index, core });
+        }
         match std::mem::replace(&mut server.cores[usize::from(core)], Work::Nothing) {
             Work::Nothing => self.books.core_was_idle(),
             Work::Reading { message, queued } => {
@@ -382,7 +417,9 @@ impl World<'_> {
 
     /// Gives idle cores something to do, as long as there is something.
     pub(super) fn dispatch(&mut self, index: u16) {
-        while let Some(task) = self.servers[usize::from(index)].next_task() {
+        let stall = self.servers[usize::from(index)].stall;
+        let stalls = stall.is_on(self.now) && !self.has(Fault::IgnoresNoise);
+        while let Some(task) = self.servers[usize::from(index)].next_task(stalls) {
             match task {
                 Task::Read { message, queued } => self.read(message, queued),
                 Task::Write { link } => self.write(link),
@@ -398,98 +435,6 @@ impl World<'_> {
         let items = requests.len + u32::from(report.is_some()) + u32::from(cancel.is_some());
         let time = costs.receive + costs.request * items;
         self.occupy(link.server, Work::Reading { message, queued }, time);
-    }
-
-    /// Requests have been read: which of them may join the run queue?
-    fn judge(&mut self, message: Message, queued: Instant) {
-        let Message { link, mut requests, report, cancel } = message;
-        let (now, waited) = (self.now, self.now.since(queued));
-        let server = &mut self.servers[usize::from(link.server)];
-        if server.sessions[link.client as usize].generation != link.generation {
-            return self.forget(requests);
-        }
-        server.read_delay = server.read_delay.max(waited);
-        if let Some(Report { demand, window_ack }) = report {
-            let event = SessionEvent::Demand { demand, window_ack };
-            server.controller.on_session(now, session(link), event);
-            server.push(now);
-        }
-        if let Some(Cancel { request, serial }) = cancel {
-            self.cancelled(request, serial);
-        }
-        while let Some(id) = self.requests.take_first(&mut requests) {
-            match self.admit(link, id, waited) {
-                Ok(()) => {
-                    self.set_state(id, State::Admitted);
-                    let droppable = self.requests[id].droppable;
-                    self.servers[usize::from(link.server)].runnable.push(now, droppable, id);
-                }
-                Err(refusal) => {
-                    if refusal.reason == RefusalReason::WindowExceeded {
-                        self.books.refused_the_honest();
-                    }
-                    self.refuse(link, id, &refusal.rejected);
-                }
-            }
-        }
-    }
-
-    fn admit(&mut self, link: Link, id: RequestId, waited: Duration) -> Result<(), Refusal> {
-        let now = self.now;
-        let server = &mut self.servers[usize::from(link.server)];
-        let request = &mut self.requests[id];
-        let age = server.age(now);
-        let mut arrival = Arrival::new(session(link));
-        (arrival.id, arrival.class) = (request.number, Class(request.class));
-        arrival.droppable = request.droppable;
-        arrival.demand = request.report.demand;
-        arrival.window_ack = request.report.window_ack;
-        if self.fault == Some(Fault::ForgetsWindows) {
-            arrival.window_ack += 1;
-        }
-        arrival.queue_delay = waited + age;
-        request.arrived = now;
-
-        let late = request.sent.since(request.scheduled) + waited;
-        let deadline = self.scenario.workload.deadline;
-        let deadline = deadline.map(|deadline| deadline.saturating_sub(late));
-        let target = self.target_delay;
-        let left = deadline.map_or(target, |left| left.min(target));
-        let after = server.predictor.service_p99() + self.init.rtt;
-        let droppable = request.droppable;
-        let is_patient = self.calls[request.call].is_patient;
-        let budget = self.scenario.workload.budget.filter(|_| !is_patient);
-        let claims = Claims { deadline, budget, droppable, ..Claims::default() };
-        let context = Context::new(claims, now);
-        request.context = match server.budget.of(left, after) {
-            Some(budget) => context.with_budget_at_most(budget),
-            None => context,
-        };
-        let mut verdict = server.controller.on_arrival(now, &arrival);
-        if self.fault == Some(Fault::NeverRecovers) && server.counts.refused_at_entry > 0 {
-            verdict = Verdict::Refuse(Refusal::at_entry(RefusalReason::Overload, age));
-        }
-        request.context.charge(waited);
-        if let Verdict::Refuse(refusal) = verdict {
-            return Err(refusal);
-        }
-        let predicted = server.predictor.wait(server.runnable.len(), age);
-        let admitted = request.context.admit(Stage::RUN_QUEUE, now, predicted);
-        admitted.map_err(|rejected| Refusal { reason: RefusalReason::Overload, rejected })
-    }
-
-    pub(super) fn refuse(&mut self, link: Link, id: RequestId, rejected: &Rejected) {
-        let measured = self.is_measured();
-        let counts = &mut self.servers[usize::from(link.server)].counts;
-        let count = match rejected.stage {
-            Stage::ADMISSION => &mut counts.refused_at_entry,
-            Stage::MEMORY => &mut counts.refused_at_memory,
-            _ => &mut counts.refused_later,
-        };
-        *count += u64::from(measured);
-        let request = &mut self.requests[id];
-        (request.refused_at, request.refused_for) = (rejected.stage, rejected.predicted_delay);
-        self.ready(link, id, State::Refused);
     }
 
     /// The reply of a request is ready to be written.
@@ -584,7 +529,11 @@ impl World<'_> {
         let server = &mut self.servers[usize::from(index)];
         let core = server.idle.pop().expect("work is given to idle cores only");
         let time = server.occupy(measured, core, work, time);
-        self.events.push(self.now + time, Event::CoreDone { server: index, core });
+        let due = self.now + time;
+        server.due[usize::from(core)] = due;
+        let stalled = server.stall.is_on(self.now);
+        self.events.push(due, Event::CoreDone { server: index, core });
+        self.books.core_begins(stalled);
     }
 
     fn rearm_server(&mut self, index: u16) {

@@ -164,6 +164,21 @@ fn copies_that_nobody_gives_up_are_found() {
 }
 
 #[test]
+fn work_without_cpu_is_found() {
+    let text = "
+        run = { warm_up = '1ms', time = '50ms' }
+        workload = { clients = 20, load = '0.5x' }
+        [server]
+        cores = 2
+        noise = [{ every = 'exp:5ms', lasts = 'exp:1ms' }]";
+    let scenario: Scenario = toml::from_str(text).unwrap();
+    World::new(&scenario, 3).unwrap().run().unwrap();
+    let mut world = World::new(&scenario, 3).unwrap();
+    world.fault = Some(Fault::IgnoresNoise);
+    assert_eq!(world.run().map(drop).unwrap_err().rule, Rule::NoneWithoutCpu);
+}
+
+#[test]
 fn a_server_that_never_recovers_is_found() {
     let report = run("breakwater", Some(Fault::NeverRecovers)).unwrap();
     assert_eq!(report.recovered, Some(false));
