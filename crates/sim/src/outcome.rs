@@ -43,6 +43,13 @@ pub struct Run {
     /// Requests that one replica gave no credit for in time, for each request offered.
     #[serde(default)]
     pub move_share: f64,
+    /// Second copies of requests that were slow, for each request offered.
+    #[serde(default)]
+    pub copy_share: f64,
+    /// Requests that were refused everywhere and sent once more, to wait as long as it takes, for
+    /// each request offered.
+    #[serde(default)]
+    pub last_resort_share: f64,
     /// 99th percentile of the time until a request was refused by the first replica that it was
     /// for, or given up there, in microseconds; `None` when none was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -131,7 +138,7 @@ pub struct Mix {
 }
 
 /// Metrics that claims may name, beside those of [`Figures`] and of shifts.
-const METRICS: [&str; 16] = [
+const METRICS: [&str; 19] = [
     "goodput_share",
     "received",
     "sent",
@@ -140,6 +147,9 @@ const METRICS: [&str; 16] = [
     "revoked",
     "retry_share",
     "move_share",
+    "copy_share",
+    "last_resort_share",
+    "sent_again_share",
     "first_failure_p99_us",
     "memory_bandwidth",
     "semaphore_capacity",
@@ -247,6 +257,8 @@ impl Run {
             counts,
             retry_share: report.retries.retries as f64 / calls,
             move_share: report.retries.moves as f64 / calls,
+            copy_share: report.retries.hedges as f64 / calls,
+            last_resort_share: report.retries.last_resorts as f64 / calls,
             first_failure_p99_us: report.first_failures.quantile_us(0.99),
             memory_bandwidth: report.memory.bandwidth.map(|bytes| bytes / 1e9),
             semaphore_capacity: report.memory.capacity,
@@ -300,6 +312,11 @@ impl Measured for Run {
             "revoked" => Some(self.counts.revoked as f64),
             "retry_share" => Some(self.retry_share),
             "move_share" => Some(self.move_share),
+            "copy_share" => Some(self.copy_share),
+            "last_resort_share" => Some(self.last_resort_share),
+            "sent_again_share" => {
+                Some(self.retry_share + self.copy_share + self.last_resort_share)
+            }
             "first_failure_p99_us" => self.first_failure_p99_us,
             "memory_bandwidth" => self.memory_bandwidth,
             "semaphore_capacity" => self.semaphore_capacity,

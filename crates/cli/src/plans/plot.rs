@@ -85,6 +85,7 @@ fn unit(metric: &str) -> Unit {
         "offered" | "goodput" | "throughput" | "received" | "sent" | "credits"
         | "memory_refusals" => Unit::Rate,
         "client_drop_rate" | "server_drop_rate" | "busy" | "goodput_share" => Unit::Share,
+        _ if metric.ends_with("_share") && metric != "semaphore_mode_share" => Unit::Share,
         "slower" => Unit::Tail,
         _ if metric.ends_with("_us") => Unit::Delay,
         _ => Unit::Number,
