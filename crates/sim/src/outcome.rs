@@ -314,9 +314,7 @@ impl Measured for Run {
             "move_share" => Some(self.move_share),
             "copy_share" => Some(self.copy_share),
             "last_resort_share" => Some(self.last_resort_share),
-            "sent_again_share" => {
-                Some(self.retry_share + self.copy_share + self.last_resort_share)
-            }
+            "sent_again_share" => Some(self.retry_share + self.copy_share + self.last_resort_share),
             "first_failure_p99_us" => self.first_failure_p99_us,
             "memory_bandwidth" => self.memory_bandwidth,
             "semaphore_capacity" => self.semaphore_capacity,

@@ -78,7 +78,8 @@ fn number(label: &str) -> Option<f64> {
     Some(digits.parse::<f64>().ok()? * times)
 }
 
-fn unit(metric: &str) -> Unit {
+/// What a metric counts.
+pub(crate) fn unit(metric: &str) -> Unit {
     // Of a class, it counts what it counts of all.
     let metric = metric.rsplit('.').next().unwrap_or(metric);
     match metric {

@@ -49,15 +49,16 @@ fn not_simulated<'a>(claims: impl Iterator<Item = &'a Elsewhere>) -> String {
 /// An item of a list, in lines.
 fn item(text: &str) -> Vec<String> {
     let lines = format::wrap(text, 96).into_iter().enumerate();
-    lines.map(|(index, line)| format!("{}{line}\n", if index == 0 { "  " } else { "    " })).collect()
+    lines
+        .map(|(index, line)| format!("{}{line}\n", if index == 0 { "  " } else { "    " }))
+        .collect()
 }
 
 /// What is known of why some were not.
 fn reasons(findings: &[&Finding]) -> String {
     let known = findings.iter().filter(|finding| !finding.why.is_empty());
-    let lines = known.flat_map(|finding| {
-        item(&format!("{}, {}: {}", finding.claim, finding.text, finding.why))
-    });
+    let lines = known
+        .flat_map(|finding| item(&format!("{}, {}: {}", finding.claim, finding.text, finding.why)));
     let lines: String = lines.collect();
     if lines.is_empty() { lines } else { format!("Why, as far as it is known:\n{lines}\n") }
 }

@@ -79,8 +79,9 @@ impl Lines {
     /// The chart.
     pub(crate) fn chart(&self) -> Chart {
         let bound = Stroke::dashed(palette::BOUND, 3);
-        let mut legend: Vec<Entry> =
-            self.lines.iter().enumerate().map(|(index, line)| self.entry(index, line)).collect();
+        // A single line needs no name.
+        let named = self.lines.iter().enumerate().filter(|(_, line)| !line.name.is_empty());
+        let mut legend: Vec<Entry> = named.map(|(index, line)| self.entry(index, line)).collect();
         if let Some((_, name)) = &self.bound {
             legend.push(Entry::new(Swatch::Line(bound, None), name.clone()));
         }
