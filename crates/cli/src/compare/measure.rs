@@ -103,9 +103,9 @@ pub(super) fn all(plan: &Plan, place: &Place) -> Result<Vec<Point>> {
                 let subject = &subjects[index];
                 progress.step(format!("round {round}: {}/s, {}", rate.label, subject.name));
                 let last = round == rounds && step + 1 == rates.len();
-                let (series, noise) = (plan.shows_time(), &plan.noise);
-                let groups = groups.as_ref();
-                let run = Run { place, subject, rate, round, last, series, noise, groups };
+                let (series, ccdf) = (plan.shows_time(), plan.shows_latencies());
+                let (noise, groups) = (&plan.noise, groups.as_ref());
+                let run = Run { place, subject, rate, round, last, series, ccdf, noise, groups };
                 let point = run.measure().with_context(|| format!("variant {}", subject.name))?;
                 points.push(((step, index, round), point));
             }
@@ -125,6 +125,8 @@ struct Run<'a> {
     last: bool,
     /// Keep the run over time.
     series: bool,
+    /// Keep the distribution of the latencies.
+    ccdf: bool,
     noise: &'a [Noise],
     groups: Option<&'a Groups>,
 }
@@ -191,6 +193,7 @@ impl Run<'_> {
             retries: run.retries.map(Retries::from),
             stages: Contended::by_name(Stages { stages }),
             series: if self.series { run.series.bins().collect() } else { Vec::new() },
+            ccdf: if self.ccdf { run.latencies.ccdf() } else { Vec::new() },
         })
     }
 }

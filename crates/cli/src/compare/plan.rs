@@ -60,6 +60,8 @@ pub(super) struct Plan {
     /// What is compared.
     #[serde(rename = "variant")]
     pub(super) variants: Vec<Variant>,
+    /// Metrics that the table of all points shows. Default: the usual ones.
+    pub(super) columns: Vec<String>,
     /// What is drawn. Default: the usual metrics over the rate.
     #[serde(rename = "figure")]
     figures: Vec<Figure>,
@@ -148,6 +150,7 @@ impl Default for Plan {
             capacity: None,
             rates: Vec::new(),
             variants: Vec::new(),
+            columns: Vec::new(),
             figures: Vec::new(),
             claims: Vec::new(),
         }
@@ -240,7 +243,12 @@ impl Plan {
 
     /// Whether any of them shows runs over time.
     pub(super) fn shows_time(&self) -> bool {
-        self.figures.iter().any(|figure| figure.x == "time")
+        self.figures.iter().any(Figure::shows_time)
+    }
+
+    /// Whether any of them shows the distribution of the latencies.
+    pub(super) fn shows_latencies(&self) -> bool {
+        self.figures.iter().any(Figure::shows_latencies)
     }
 
     /// The variants, each with its server and its load.
@@ -342,6 +350,9 @@ impl Plan {
             }
         }
         let known = |metric: &str| check_metric_of_requests(metric, &classes, &point::METRICS);
+        for column in &self.columns {
+            known(column).map_err(|problem| PlanError::field("columns", problem))?;
+        }
         self.figures
             .iter()
             .try_for_each(|figure| figure.check(&NAMES.map(str::to_owned), known))?;

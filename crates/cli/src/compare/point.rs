@@ -1,5 +1,6 @@
 //! What was measured of one variant at one rate, and what all of it is in a file.
 
+use seawall_measure::latency::Slower;
 use seawall_measure::recorder::Figures;
 use seawall_measure::{Bin, ClassSummary};
 use seawall_sim::outcome::of_requests;
@@ -66,6 +67,9 @@ pub(super) struct Point {
     /// The run over time, if a figure shows it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) series: Vec<Bin>,
+    /// The distribution of the latencies, if a figure shows it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) ccdf: Vec<Slower>,
 }
 
 /// Stages of one name, such as the item locks of a store.
@@ -112,6 +116,10 @@ impl Measured for Point {
 
     fn series(&self) -> &[Bin] {
         &self.series
+    }
+
+    fn ccdf(&self) -> &[Slower] {
+        &self.ccdf
     }
 
     fn is_valid(&self) -> bool {

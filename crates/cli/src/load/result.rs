@@ -173,6 +173,7 @@ mod tests {
         Run {
             summary: recorder.summary(),
             series,
+            latencies: recorder.latencies(),
             algorithm: "breakwater".into(),
             sessions: 3,
             hit_share: Some(0.25),
