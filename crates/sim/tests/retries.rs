@@ -11,7 +11,8 @@ fn scenario(retry: &str) -> Scenario {
         server = {{ speeds = [1.0, 1.0], target_delay = '200us', budget = 'auto' }}
         run = {{ warm_up = '20ms', time = '50ms' }}
         slo = '400us'
-        admission = {{ algorithm = 'aimd', client = {{ retry = {retry}, replicas = {{ {FIRST} }} }} }}
+        admission = {{ algorithm = 'aimd', client = {{ replicas = {{ {FIRST} }}, \
+                      retry = {retry} }} }}
         "
     );
     toml::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))

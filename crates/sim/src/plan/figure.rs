@@ -113,7 +113,9 @@ impl Figure {
 
     /// What it shows.
     pub fn title(&self) -> String {
-        if self.title.is_empty() {
+        if self.title.is_empty() && self.shows_latencies() {
+            "distribution of the latencies".into()
+        } else if self.title.is_empty() {
             format!("{} over {}", self.y, self.x)
         } else {
             self.title.clone()

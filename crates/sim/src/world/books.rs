@@ -85,9 +85,8 @@ impl Books {
         let legal = match to {
             State::Sent => from == State::Waiting,
             State::Admitted => from == State::Sent,
-            State::Served => from == State::Admitted,
+            State::Served | State::Cancelled => from == State::Admitted,
             State::Refused => matches!(from, State::Sent | State::Admitted),
-            State::Cancelled => from == State::Admitted,
             // At another replica's turn.
             State::Waiting => matches!(from, State::Waiting | State::Refused),
             State::Orphan => false,

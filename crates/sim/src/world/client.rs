@@ -206,6 +206,12 @@ impl World<'_> {
 
     /// Lets everything leave that may, in one message, and gives up what will never.
     pub(super) fn flush(&mut self, link: Link) {
+        self.flush_with(link, None);
+    }
+
+    /// The same when `newest` was just put into the outbox, and may go elsewhere if it would wait
+    /// for too long; that is decided before anything that is given up comes to another outbox.
+    pub(super) fn flush_with(&mut self, link: Link, newest: Option<RequestId>) {
         let Some(connection) = standing(&mut self.clients, link) else { return };
         let (mut leaving, mut surplus) = (Chain::EMPTY, Vec::new());
         while let Some(departed) = connection.outbox.poll_send(self.now) {
@@ -228,6 +234,11 @@ impl World<'_> {
             dropped.push(drop);
         }
         self.rearm(link);
+        let waits = |id: &RequestId| {
+            self.requests[*id].state == State::Waiting
+                && dropped.iter().all(|(dropped, _)| dropped != id)
+        };
+        let moves = newest.filter(waits).filter(|id| self.take_back(link, *id));
         surplus.into_iter().for_each(|id| self.drop_surplus(id));
         for (id, reason) in dropped {
             if self.requests[id].is_surplus {
@@ -238,6 +249,9 @@ impl World<'_> {
         }
         if leaving.len > 0 || report.is_some() {
             self.send(link, leaving, report, None);
+        }
+        if let Some(id) = moves {
+            self.give_up(id, End::NoCredit, Outcome::DroppedAtClient(DropReason::Expired));
         }
     }
 

@@ -175,10 +175,6 @@ impl Requests {
         self.0.remove(id as usize)
     }
 
-    pub(super) fn get(&self, id: RequestId) -> Option<&Request> {
-        self.0.get(id as usize)
-    }
-
     /// The request of this serial number, if it is still there.
     pub(super) fn find(&mut self, id: RequestId, serial: u32) -> Option<&mut Request> {
         self.0.get_mut(id as usize).filter(|request| request.serial == serial)

@@ -7,11 +7,10 @@ use seawall_control::replica::Answered;
 use seawall_control::request::Class;
 use seawall_control::retry::{End, Failed, Hedge, Verdict};
 use seawall_measure::Outcome;
-use seawall_measure::outcome::DropReason;
 
-use super::World;
 use super::client::standing;
 use super::request::{Request, RequestId, State};
+use super::{Link, World};
 
 impl World<'_> {
     /// Gives a request to a replica that its call was not given to, which must exist.
@@ -43,20 +42,23 @@ impl World<'_> {
         (demand.id, demand.class, demand.droppable) = (number, Class(class), droppable);
         let outbox = &mut owner.connections[server].outbox;
         outbox.submit(self.now, client::Request { item: id, demand, deadline });
-        self.flush(link); // with which the server may learn that somebody waits
         let retry = &self.scenario.admission.client.retry;
-        let waits = self.requests.get(id).is_some_and(|request| {
-            request.state == State::Waiting && request.link == link // and not elsewhere by now
-        });
-        if !waits || !droppable || others == 0 || !retry.is_on() {
-            return;
+        let may_move = droppable && others > 0 && retry.is_on();
+        // With which the server may learn that somebody waits.
+        self.flush_with(link, may_move.then_some(id));
+    }
+
+    /// True if the newest request of an outbox would wait there for longer than it does where there
+    /// are others; it is taken out then.
+    pub(super) fn take_back(&mut self, link: Link, id: RequestId) -> bool {
+        let patience = self.scenario.admission.client.retry.patience(self.init.rtt);
+        let Some(connection) = standing(&mut self.clients, link) else { return false };
+        if connection.outbox.wait(self.now) <= patience {
+            return false;
         }
-        let Some(connection) = standing(&mut self.clients, link) else { return };
-        if connection.outbox.wait(self.now) > retry.patience(self.init.rtt) {
-            let taken = connection.outbox.take_back();
-            assert_eq!(taken, Some(id), "the newest request is the newest in the outbox");
-            self.give_up(id, End::NoCredit, Outcome::DroppedAtClient(DropReason::Expired));
-        }
+        let taken = connection.outbox.take_back();
+        assert_eq!(taken, Some(id), "the newest request is the newest in the outbox");
+        true
     }
 
     /// When a reply to the request is worthless.
