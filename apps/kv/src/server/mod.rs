@@ -12,8 +12,9 @@
 //! `SERVER_ERROR overloaded`, before it has had any effect. Requests of both are refused where they
 //! would have to wait: at admission, in the run queue, at the stage `item_lock`
 //! ([`ITEM_LOCK`](crate::store::ITEM_LOCK)), at `slab_lock`
-//! ([`SLAB_LOCK`](crate::store::SLAB_LOCK)), in a [`Cluster`] at `ring` ([`RING_LOCK`]), and, where lookups of [large values](LargeValues) are
-//! bounded, at [`memory`](seawall_control::request::Stage::MEMORY).
+//! ([`SLAB_LOCK`](crate::store::SLAB_LOCK)), in a [`Cluster`] at `ring` ([`RING_LOCK`]), and, where
+//! lookups of [large values](LargeValues) are bounded, at
+//! [`memory`](seawall_control::request::Stage::MEMORY).
 //!
 //! ```
 //! use seawall_kv::server::{KvConfig, KvServer};

@@ -113,7 +113,7 @@ impl Group {
     }
 
     fn limit(&self, processors: f64) -> Result<()> {
-        let quota = (processors * PERIOD_US as f64) as u32;
+        let quota = (processors * f64::from(PERIOD_US)) as u32;
         // Version 2 has one file, version 1 has two.
         let both = self.folder.join("cpu.max");
         if both.exists() {

@@ -66,8 +66,8 @@ pub(super) fn table(run: &Run) -> String {
 fn sent_again(counts: Counts) -> String {
     let Counts { retries, moves, forbidden, hedges, last_resorts, .. } = counts;
     let mut text = format!(
-        "{retries} refused requests went to another server, and {moves} that got no credit in time;\n\
-         {forbidden} refused ones did not, for the retry budget\n"
+        "{retries} refused requests went to another server, and {moves} that got no credit in \
+         time;\n{forbidden} refused ones did not, for the retry budget\n"
     );
     if hedges > 0 {
         text += &format!("{hedges} requests that were slow were copied to another server\n");
