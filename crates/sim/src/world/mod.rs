@@ -73,7 +73,8 @@ enum Event {
     Due { client: u32 },
     /// It is time for a second copy of a call, if that is not answered yet.
     Copy { call: CallId, serial: u32 },
-    /// A message reaches a server; the report is of a client that sends no request.
+    /// A message reaches a server; the report is of a client that sends no request, and the other
+    /// of one that gives a request up.
     ToServer { link: Link, requests: Chain, report: Option<ClientReport>, cancel: Option<Cancel> },
     /// A core has done what it worked on.
     CoreDone { server: u16, core: u16 },
