@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use seawall_control::time::nanos;
+use serde::{Deserialize, Serialize};
 
 use crate::duration::micros;
 
@@ -18,6 +19,21 @@ const DIGITS: u8 = 3;
 /// more than lies above the quantile.
 pub fn is_lower_bound(q: f64, censored: f64) -> bool {
     censored > 1.0 - q
+}
+
+/// Points of a [`ccdf`](Latencies::ccdf) for each power of ten of the share.
+const PER_DECADE: i32 = 60;
+
+/// The smallest share that a [`ccdf`](Latencies::ccdf) shows is this power of ten.
+const LEAST_SHARE: i32 = -4;
+
+/// A point of a complementary distribution: how many delays are longer than this one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Slower {
+    /// A delay, in microseconds.
+    pub than_us: f64,
+    /// The part of all delays that are longer, 0 to 1.
+    pub share: f64,
 }
 
 /// A set of delays: an HdrHistogram in nanoseconds with three significant digits, and the exact
@@ -94,6 +110,18 @@ impl Latencies {
         (self.count() > 0).then_some(self.max)
     }
 
+    /// The complementary distribution: for shares from 1 down to 10⁻⁴, in equal steps of their
+    /// logarithm, the delay that no more than this share of the delays exceed. The shares are the
+    /// same for any delays, but those of less than one delay are left out.
+    pub fn ccdf(&self) -> Vec<Slower> {
+        let shares = (0..=-LEAST_SHARE * PER_DECADE)
+            .map(|step| 10_f64.powf(-f64::from(step) / f64::from(PER_DECADE)))
+            .take_while(|share| share * self.count() as f64 >= 1.0);
+        shares
+            .filter_map(|share| Some(Slower { than_us: self.quantile_us(1.0 - share)?, share }))
+            .collect()
+    }
+
     /// A quantile in microseconds; see [`quantile`](Self::quantile).
     pub fn quantile_us(&self, q: f64) -> Option<f64> {
         self.quantile(q).map(micros)
@@ -128,6 +156,22 @@ mod tests {
         }
         assert_eq!(latencies.mean_us(), Some(123.457));
         assert_eq!(latencies.max(), Some(Duration::from_nanos(123_457)));
+    }
+
+    #[test]
+    fn a_ccdf_has_the_share_above_each_delay() {
+        let mut latencies = Latencies::new();
+        assert!(latencies.ccdf().is_empty());
+        for micros in 1..=1_000 {
+            latencies.record(Duration::from_micros(micros));
+        }
+        let points = latencies.ccdf();
+        for Slower { than_us, share } in &points {
+            let above = (1_000.0 - than_us) / 1_000.0;
+            assert!((above - share).abs() < 2.1e-3, "{share} exceed {than_us} µs");
+        }
+        assert_eq!(points.len(), 181, "the last one is exceeded by one of a thousand");
+        assert!(points.is_sorted_by(|a, b| a.than_us <= b.than_us && a.share > b.share));
     }
 
     #[test]

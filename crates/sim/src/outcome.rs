@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use seawall_control::Instant;
+use seawall_measure::latency::Slower;
 use seawall_measure::recorder::Figures;
 use seawall_measure::{Bin, ClassSummary, Series, Settled, Stability};
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,13 @@ pub struct Run {
     /// Requests that one replica gave no credit for in time, for each request offered.
     #[serde(default)]
     pub move_share: f64,
+    /// Second copies of requests that were slow, for each request offered.
+    #[serde(default)]
+    pub copy_share: f64,
+    /// Requests that were refused everywhere and sent once more, to wait as long as it takes, for
+    /// each request offered.
+    #[serde(default)]
+    pub last_resort_share: f64,
     /// 99th percentile of the time until a request was refused by the first replica that it was
     /// for, or given up there, in microseconds; `None` when none was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,6 +88,9 @@ pub struct Run {
     /// The run over time, if the scenario asks for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Bin>,
+    /// The distribution of the latencies, if a figure of the plan shows it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ccdf: Vec<Slower>,
     /// Whether goodput came back after the last overload: nine tenths of what was offered, once
     /// the queue of a server without control would have drained and half a second more. `None`
     /// when there was no overload, or no such time.
@@ -127,7 +138,7 @@ pub struct Mix {
 }
 
 /// Metrics that claims may name, beside those of [`Figures`] and of shifts.
-const METRICS: [&str; 16] = [
+const METRICS: [&str; 19] = [
     "goodput_share",
     "received",
     "sent",
@@ -136,6 +147,9 @@ const METRICS: [&str; 16] = [
     "revoked",
     "retry_share",
     "move_share",
+    "copy_share",
+    "last_resort_share",
+    "sent_again_share",
     "first_failure_p99_us",
     "memory_bandwidth",
     "semaphore_capacity",
@@ -243,6 +257,8 @@ impl Run {
             counts,
             retry_share: report.retries.retries as f64 / calls,
             move_share: report.retries.moves as f64 / calls,
+            copy_share: report.retries.hedges as f64 / calls,
+            last_resort_share: report.retries.last_resorts as f64 / calls,
             first_failure_p99_us: report.first_failures.quantile_us(0.99),
             memory_bandwidth: report.memory.bandwidth.map(|bytes| bytes / 1e9),
             semaphore_capacity: report.memory.capacity,
@@ -254,6 +270,7 @@ impl Run {
             capacities: report.memory.capacities.clone(),
             shifts: report.series.as_ref().map_or_else(Vec::new, |series| shifts(scenario, series)),
             series: report.series.as_ref().map_or_else(Vec::new, |series| series.bins().collect()),
+            ccdf: Vec::new(),
             recovered: report.recovered,
             events: report.events,
         }
@@ -281,6 +298,10 @@ impl Measured for Run {
         &self.series
     }
 
+    fn ccdf(&self) -> &[Slower] {
+        &self.ccdf
+    }
+
     fn metric(&self, name: &str) -> Option<f64> {
         match name {
             "goodput_share" => Some(self.figures.goodput / self.capacity),
@@ -291,6 +312,9 @@ impl Measured for Run {
             "revoked" => Some(self.counts.revoked as f64),
             "retry_share" => Some(self.retry_share),
             "move_share" => Some(self.move_share),
+            "copy_share" => Some(self.copy_share),
+            "last_resort_share" => Some(self.last_resort_share),
+            "sent_again_share" => Some(self.retry_share + self.copy_share + self.last_resort_share),
             "first_failure_p99_us" => self.first_failure_p99_us,
             "memory_bandwidth" => self.memory_bandwidth,
             "semaphore_capacity" => self.semaphore_capacity,

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use crate::outcome::Run;
-use crate::plan::{Case, Params, Plan, PlanError};
+use crate::plan::{Case, Figure, Params, Plan, PlanError};
 use crate::world::{Violation, World};
 
 /// Why a plan's runs ended early.
@@ -40,9 +40,10 @@ impl Plan {
             .collect();
         // One by one, as they differ in length by far.
         let runs = runs.into_par_iter().with_max_len(1);
+        let latencies = self.figures.iter().any(Figure::shows_latencies);
         runs.map(|(case, seed)| {
             progress(&case.params, seed);
-            run(case, seed)
+            run(case, seed, latencies)
         })
         .collect()
     }
@@ -57,12 +58,14 @@ impl Plan {
     }
 }
 
-fn run(case: &Case, seed: u64) -> Result<Run, RunError> {
+/// Runs one case; `latencies` asks for the distribution of the latencies too.
+fn run(case: &Case, seed: u64, latencies: bool) -> Result<Run, RunError> {
     let failed = |violation| RunError::Violation { case: case.params.to_string(), seed, violation };
     let world = World::new(&case.scenario, seed).map_err(|error| PlanError::Case {
         case: case.params.to_string(),
         problem: error.to_string(),
     })?;
     let report = world.run().map_err(failed)?;
-    Ok(Run::new(case.params.clone(), seed, &case.scenario, &report))
+    let ccdf = if latencies { report.recorder.latencies().ccdf() } else { Vec::new() };
+    Ok(Run { ccdf, ..Run::new(case.params.clone(), seed, &case.scenario, &report) })
 }

@@ -237,3 +237,37 @@ fn the_documentation_shows_plans_that_can_be_read() {
         }
     }
 }
+
+#[test]
+fn a_figure_over_the_latency_is_what_is_left_of_the_distribution() {
+    let text = "
+        seeds = 2
+        scenario.workload = { clients = 2, load = '0.5x' }
+        scenario.run = { warm_up = '1ms', time = '20ms' }
+        [[variant]]
+        name = 'one'
+        [[variant]]
+        name = 'other'
+        scenario.server.cores = 1
+        [[figure]]
+        x = 'latency'
+        y = 'slower'";
+    let plan = plan(text);
+    let runs = plan.run(|_, _| {}).unwrap();
+    let drawn = plan.figures[0].draw(&runs);
+    assert!(drawn.labels.is_empty());
+    let names: Vec<&str> = drawn.lines.iter().map(|line| &*line.0).collect();
+    assert_eq!(names, ["one", "other"]);
+    for (name, points) in &drawn.lines {
+        assert!(points.is_sorted_by(|a, b| a.x <= b.x && a.y > b.y), "{name}: {points:?}");
+        assert!((points[0].y - 1.0).abs() < 1e-9, "all are slower than nothing: {points:?}");
+        let median = points.iter().find(|point| point.y <= 0.5).unwrap();
+        let of_case = runs.iter().filter(|run| run.params.0["variant"] == *name);
+        let p50: Vec<f64> = of_case.map(|run| run.figures.p50_us.unwrap()).collect();
+        let mean = p50.iter().sum::<f64>() / p50.len() as f64;
+        assert!((median.x / mean - 1.0).abs() < 0.05, "{name}: {} for {mean}", median.x);
+    }
+    let other = text.replace("slower", "goodput");
+    let error = Plan::read(&other, &[], |_| Err(String::new())).unwrap_err().to_string();
+    assert!(error.contains("goodput is not known over the latency; allowed: slower"), "{error}");
+}

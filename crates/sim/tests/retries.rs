@@ -7,15 +7,19 @@ use seawall_sim::{Scenario, World};
 fn scenario(retry: &str) -> Scenario {
     let text = format!(
         "
-        workload = {{ clients = 100, load = '1360k', balance = 'first' }}
+        workload = {{ clients = 100, load = '1360k' }}
         server = {{ speeds = [1.0, 1.0], target_delay = '200us', budget = 'auto' }}
         run = {{ warm_up = '20ms', time = '50ms' }}
         slo = '400us'
-        admission = {{ algorithm = 'aimd', client = {{ retry = {retry} }} }}
+        admission = {{ algorithm = 'aimd', client = {{ replicas = {{ {FIRST} }}, \
+                      retry = {retry} }} }}
         "
     );
     toml::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
+
+/// The clients of Protego's figure 8.
+const FIRST: &str = "choose = 'first', guided = false";
 
 fn run(retry: &str) -> Report {
     World::new(&scenario(retry), 5).unwrap().run().unwrap()

@@ -5,14 +5,25 @@ use std::time::Duration;
 
 use seawall_control::predict::lock::LockKind;
 use seawall_control::predict::memory::MemoryPolicy;
-use seawall_control::{Rng, admission, retry};
-use seawall_sim::scenario::{Balance, Bandwidth, Class, Crash, MixShift, Power, Preempt, Step};
+use seawall_control::replica::Selection;
+use seawall_control::retry::{self, Hedge};
+use seawall_control::{Rng, admission};
+use seawall_sim::scenario::{Bandwidth, Class, Crash, Hold, MixShift, Noise, Power, Preempt, Step};
 use seawall_sim::world::Report;
 use seawall_sim::{Scenario, World};
 
 /// What each algorithm should meet in a swarm.
-const SITUATIONS: [&str; 6] =
-    ["load shift", "refusal", "client drop", "revocation", "client crash", "memory refusal"];
+const SITUATIONS: [&str; 9] = [
+    "load shift",
+    "refusal",
+    "client drop",
+    "revocation",
+    "client crash",
+    "memory refusal",
+    "copy",
+    "last resort",
+    "no CPU",
+];
 
 /// A scenario in which anything may be unusual, but small enough for thousands of them.
 fn scenario(seed: u64) -> Scenario {
@@ -27,8 +38,8 @@ fn scenario(seed: u64) -> Scenario {
         ["const:10us", "exp:10us", "bimodal:10us", "lognormal:10us:2", "exp:1us", "exp:50us"];
     scenario.workload.service = pick(rng, &services).parse().unwrap();
     scenario.workload.arrivals = pick(rng, &["poisson", "constant"]).parse().unwrap();
-    scenario.workload.balance =
-        *pick(rng, &[Balance::RoundRobin, Balance::Random, Balance::TwoChoices]);
+    let choices = [Selection::RoundRobin, Selection::Random, Selection::TwoChoices];
+    scenario.admission.client.replicas.choose = *pick(rng, &choices);
     let (first, second) = (load(rng, 3.0), load(rng, 1.2));
     let shift = rng.below(20) + 1;
     scenario.workload.load = format!("0s:{first}x,{shift}ms:{second}x").parse().unwrap();
@@ -63,8 +74,8 @@ fn scenario(seed: u64) -> Scenario {
             patience: *pick(rng, &[None, Some(Duration::ZERO), Some(Duration::from_millis(1))]),
             ..retry::Config::NEVER
         };
-        let balances = [Balance::First, Balance::RoundRobin, Balance::Random];
-        scenario.workload.balance = *pick(rng, &balances);
+        let choices = [Selection::First, Selection::RoundRobin, Selection::Random];
+        scenario.admission.client.replicas.choose = *pick(rng, &choices);
     }
     scenario.admission.credit.messages_per_reply = *pick(rng, &[0.0, 0.25, 4.0]);
     scenario.admission.credit.revoke_beyond = *pick(rng, &[0.0, 0.125, f64::INFINITY]);
@@ -73,7 +84,66 @@ fn scenario(seed: u64) -> Scenario {
     if rng.chance(0.7) && !scenario.workload.classes.is_empty() {
         draw(rng, &mut scenario);
     }
+    if rng.chance(0.4) {
+        replicate(rng, &mut scenario);
+    }
     scenario
+}
+
+/// Three replicas or more, some of the keys on each, and copies of what is slow.
+fn replicate(rng: &mut Rng, scenario: &mut Scenario) {
+    let speeds: [&[f64]; 3] = [&[1.0, 1.0, 1.0], &[1.0, 0.1, 1.0], &[1.0, 1.0, 1.0, 0.5, 1.0]];
+    scenario.server.speeds = pick(rng, &speeds).to_vec();
+    scenario.workload.replication = *pick(rng, &[None, Some(1), Some(2), Some(3)]);
+    scenario.workload.keys = pick(rng, &[None, Some("zipf:100:1.1".parse().unwrap())]).to_owned();
+    if rng.chance(0.5) {
+        scenario.workload.budget = Some(micros(rng, 5, 300));
+    }
+    let client = &mut scenario.admission.client;
+    let choices = [Selection::Snitch, Selection::C3, Selection::TwoChoices, Selection::First];
+    client.replicas.choose = *pick(rng, &choices);
+    client.replicas.guided = rng.chance(0.7);
+    let percentile = Hedge::Percentile(0.9);
+    let hedges = [Hedge::Never, Hedge::After(micros(rng, 0, 300)), percentile, percentile];
+    client.retry = retry::Config {
+        attempts: *pick(rng, &[2, 3, 16]),
+        budget: *pick(rng, &[0.1, 1.0]),
+        burst: *pick(rng, &[0, 10, 1_000]),
+        patience: *pick(rng, &[None, Some(Duration::ZERO), Some(Duration::from_millis(1))]),
+        hedge: *pick(rng, &hedges),
+        last_resort: rng.chance(0.5),
+    };
+    if rng.chance(0.7) && !scenario.workload.draws_memory() {
+        disturb(rng, scenario);
+    }
+}
+
+/// Others take the CPU from the replicas, or from one of them, and a lock is held for long.
+fn disturb(rng: &mut Rng, scenario: &mut Scenario) {
+    let server = &mut scenario.server;
+    for _ in 0..=rng.below(2) {
+        server.noise.push(Noise {
+            replica: *pick(rng, &[None, None, Some(0)]),
+            every: pick(rng, &["exp:3ms", "const:1ms", "exp:500us"]).parse().unwrap(),
+            lasts: pick(rng, &["exp:1ms", "lognormal:300us:1", "const:50us"]).parse().unwrap(),
+            foreseen: pick(rng, &[None, Some("const:0us"), Some("exp:200us")])
+                .map(|error| error.parse().unwrap()),
+        });
+    }
+    server.guardian = rng.chance(0.7);
+    if scenario.workload.classes.is_empty() {
+        return;
+    }
+    server.holds.push(Hold {
+        replica: *pick(rng, &[None, Some(2)]),
+        lock: "hot".into(),
+        every: pick(rng, &["exp:2ms", "const:300us"]).parse().unwrap(),
+        amounts: vec![1, 10],
+        each: micros(rng, 1, 100),
+        base: micros(rng, 0, 200),
+        scatter: *pick(rng, &[0.0, 0.3]),
+        announced: rng.chance(0.7),
+    });
 }
 
 fn pick<'a, T>(rng: &mut Rng, values: &'a [T]) -> &'a T {
@@ -157,8 +227,9 @@ fn swarm(seeds: std::ops::Range<u64>) -> BTreeMap<String, [u64; SITUATIONS.len()
             .unwrap_or_else(|error| panic!("seed {seed}: {error}"))
             .run()
             .unwrap_or_else(|bug| panic!("seed {seed}: {bug}\n{scenario:#?}"));
-        // What the memory slows has less capacity than recovery is judged by.
-        let slowed = scenario.server.memory.bandwidth.is_some();
+        // What the memory slows, or others do, has less capacity than recovery is judged by.
+        let slowed =
+            scenario.server.memory.bandwidth.is_some() || !scenario.server.noise.is_empty();
         let recovered = report.recovered != Some(false) || slowed;
         assert!(recovered, "seed {seed} does not recover\n{scenario:#?}");
         let row = reached.entry(scenario.admission.algorithm.clone()).or_default();
@@ -186,6 +257,9 @@ fn situations(scenario: &Scenario, report: &Report) -> [bool; SITUATIONS.len()] 
         report.counts.revoked > 0,
         crashes,
         at_memory > 0,
+        report.retries.hedges > 0,
+        report.retries.last_resorts > 0,
+        report.counts.refused_at_cpu > 0,
     ]
 }
 
@@ -194,13 +268,16 @@ fn two_hundred_random_scenarios_break_no_rule() {
     let reached = swarm(0..200);
     for name in admission::NAMES {
         let row = reached[name];
-        let [shift, refusal, _, revocation, crash, _] = row;
+        let [shift, refusal, _, revocation, crash, ..] = row;
         assert!(shift > 0 && crash > 0, "{name}: {row:?}");
         // Whoever controls at the server refuses; only credits can be taken back.
         assert!(refusal > 0 || name == "none", "{name}: {row:?}");
         assert!(revocation > 0 || name != "breakwater", "{name}: {row:?}");
     }
-    assert!(reached.values().map(|row| row[5]).sum::<u64>() > 3, "{reached:?}");
+    for (situation, least) in [(5, 3), (6, 20), (7, 3), (8, 3)] {
+        let times: u64 = reached.values().map(|row| row[situation]).sum();
+        assert!(times > least, "{}: {reached:?}", SITUATIONS[situation]);
+    }
 }
 
 #[test]

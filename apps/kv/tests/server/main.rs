@@ -1,5 +1,6 @@
 //! The server over real connections, native ones and memcached's.
 
+mod cluster;
 mod limits;
 mod locks;
 mod memcached;

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The groups have equal weights, so noise at one replica takes no CPU time from another, beyond
-//! what the scheduler's time slices make others wait.
+//! what the scheduler's time slices make others wait. A limit keeps them apart even more: who has
+//! used it up waits for the next tenth of a second, as containers with a CPU limit do.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,9 +18,12 @@ use anyhow::{Context, Result, anyhow};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// Real-time microseconds of each second that a group's threads may use, so that a server's
-/// guardian may be one of them.
-const REALTIME_US: &str = "100000";
+/// Real-time microseconds of each second that all groups together may use, so that servers'
+/// guardians may be among them.
+const REALTIME_US: usize = 900_000;
+
+/// Microseconds after which a group that has used its limit up may go on: the usual value.
+const PERIOD_US: u32 = 100_000;
 
 /// The control groups of a comparison. They are removed when this is dropped, with all that runs in
 /// them.
@@ -36,12 +40,12 @@ pub(super) struct Group {
 }
 
 impl Groups {
-    /// Makes groups for so many replicas.
+    /// Makes groups for so many replicas, each of which gets at most `limit` processors.
     ///
     /// # Errors
     ///
     /// If the system has no control groups for CPU time, or does not let this process make any.
-    pub(super) fn new(replicas: usize) -> Result<Self> {
+    pub(super) fn new(replicas: usize, limit: Option<f64>) -> Result<Self> {
         let mounts = fs::read_to_string("/proc/mounts").context("cannot read /proc/mounts")?;
         let root = controller(&mounts, |root| {
             fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default()
@@ -49,12 +53,12 @@ impl Groups {
         let root = root.ok_or_else(|| {
             anyhow!("`noise` needs control groups for CPU time, and none are mounted here")
         })?;
-        Self::below(&root, replicas).with_context(|| {
+        Self::below(&root, replicas, limit).with_context(|| {
             format!("cannot make control groups in {}; run this as root", root.display())
         })
     }
 
-    fn below(root: &Path, replicas: usize) -> Result<Self> {
+    fn below(root: &Path, replicas: usize, limit: Option<f64>) -> Result<Self> {
         let top = root.join(format!("seawall-{}", process::id()));
         fs::create_dir(&top)?;
         let mut groups = Self { top: top.clone(), groups: Vec::new() };
@@ -65,12 +69,15 @@ impl Groups {
             fs::write(subtree, "+cpu")?;
         }
         // Kernels without real-time groups have no such file, and let all groups use real time.
-        let _ = fs::write(top.join("cpu.rt_runtime_us"), "900000");
+        let _ = fs::write(top.join("cpu.rt_runtime_us"), REALTIME_US.to_string());
+        let realtime = (REALTIME_US / replicas).to_string();
         for replica in 0..replicas {
             let folder = top.join(format!("replica-{replica}"));
             fs::create_dir(&folder)?;
-            let _ = fs::write(folder.join("cpu.rt_runtime_us"), REALTIME_US);
-            groups.groups.push(Group { folder });
+            let _ = fs::write(folder.join("cpu.rt_runtime_us"), &realtime);
+            let group = Group { folder };
+            limit.map_or(Ok(()), |limit| group.limit(limit))?;
+            groups.groups.push(group);
         }
         Ok(groups)
     }
@@ -103,6 +110,17 @@ impl Group {
     pub(super) fn take_in(&self, process: u32) -> Result<()> {
         fs::write(self.members(), process.to_string())
             .with_context(|| format!("cannot put a process into {}", self.folder.display()))
+    }
+
+    fn limit(&self, processors: f64) -> Result<()> {
+        let quota = (processors * f64::from(PERIOD_US)) as u32;
+        // Version 2 has one file, version 1 has two.
+        let both = self.folder.join("cpu.max");
+        if both.exists() {
+            return Ok(fs::write(both, format!("{quota} {PERIOD_US}"))?);
+        }
+        fs::write(self.folder.join("cpu.cfs_period_us"), PERIOD_US.to_string())?;
+        Ok(fs::write(self.folder.join("cpu.cfs_quota_us"), quota.to_string())?)
     }
 
     fn processes(&self) -> Vec<i32> {

@@ -12,6 +12,7 @@ use crate::child::Server;
 use crate::cores::Cores;
 use crate::load::engine::{self, Offer};
 use crate::load::probe;
+use crate::load::retries::Retries;
 use crate::load::workload::Workload;
 use crate::pin;
 use crate::progress::Progress;
@@ -90,8 +91,8 @@ impl Place {
 pub(super) fn all(plan: &Plan, place: &Place) -> Result<Vec<Point>> {
     let (subjects, rates) = (plan.subjects()?, plan.rates()?);
     let rounds = u64::from(plan.rounds);
-    let groups =
-        plan.noise.iter().any(Noise::is_program).then(|| Groups::new(plan.replicas)).transpose()?;
+    let groups = plan.noise.iter().any(Noise::is_program) || plan.limit.is_some();
+    let groups = groups.then(|| Groups::new(plan.replicas, plan.limit)).transpose()?;
     let progress = Progress::of_steps(rounds * (subjects.len() * rates.len()) as u64);
     let mut points = Vec::new();
     for round in 1..=rounds {
@@ -102,9 +103,9 @@ pub(super) fn all(plan: &Plan, place: &Place) -> Result<Vec<Point>> {
                 let subject = &subjects[index];
                 progress.step(format!("round {round}: {}/s, {}", rate.label, subject.name));
                 let last = round == rounds && step + 1 == rates.len();
-                let (series, noise) = (plan.shows_time(), &plan.noise);
-                let groups = groups.as_ref();
-                let run = Run { place, subject, rate, round, last, series, noise, groups };
+                let (series, ccdf) = (plan.shows_time(), plan.shows_latencies());
+                let (noise, groups) = (&plan.noise, groups.as_ref());
+                let run = Run { place, subject, rate, round, last, series, ccdf, noise, groups };
                 let point = run.measure().with_context(|| format!("variant {}", subject.name))?;
                 points.push(((step, index, round), point));
             }
@@ -124,6 +125,8 @@ struct Run<'a> {
     last: bool,
     /// Keep the run over time.
     series: bool,
+    /// Keep the distribution of the latencies.
+    ccdf: bool,
     noise: &'a [Noise],
     groups: Option<&'a Groups>,
 }
@@ -187,9 +190,10 @@ impl Run<'_> {
             classes: summary.classes,
             busy,
             failure: run.first_failure,
-            extra_load: run.retries.map(|counts| counts.extra_load()),
+            retries: run.retries.map(Retries::from),
             stages: Contended::by_name(Stages { stages }),
             series: if self.series { run.series.bins().collect() } else { Vec::new() },
+            ccdf: if self.ccdf { run.latencies.ccdf() } else { Vec::new() },
         })
     }
 }

@@ -181,6 +181,7 @@ fn shown<'a>(
     Shown {
         title: &plan.title,
         names: &plan::NAMES,
+        columns: &plan.columns,
         cases,
         claims: &plan.claims,
         runs: &results.points,

@@ -45,7 +45,9 @@ pub(super) struct Plan {
     /// Servers, each with all keys; they share the processors. Default 1. The load's clients are
     /// clients of all of them if `load.retry` says so.
     pub(super) replicas: usize,
-    /// Programs that disturb them.
+    /// Processors that a replica and the noise beside it may use, together. Default: no limit.
+    pub(super) limit: Option<f64>,
+    /// What disturbs them.
     pub(super) noise: Vec<Noise>,
     /// The configuration of the server, as in a file of `seawall serve`.
     pub(super) serve: Table,
@@ -58,6 +60,8 @@ pub(super) struct Plan {
     /// What is compared.
     #[serde(rename = "variant")]
     pub(super) variants: Vec<Variant>,
+    /// Metrics that the table of all points shows. Default: the usual ones.
+    pub(super) columns: Vec<String>,
     /// What is drawn. Default: the usual metrics over the rate.
     #[serde(rename = "figure")]
     figures: Vec<Figure>,
@@ -139,12 +143,14 @@ impl Default for Plan {
             rounds: 1,
             cores: 1,
             replicas: 1,
+            limit: None,
             noise: Vec::new(),
             serve: Table::new(),
             load: Table::new(),
             capacity: None,
             rates: Vec::new(),
             variants: Vec::new(),
+            columns: Vec::new(),
             figures: Vec::new(),
             claims: Vec::new(),
         }
@@ -237,7 +243,12 @@ impl Plan {
 
     /// Whether any of them shows runs over time.
     pub(super) fn shows_time(&self) -> bool {
-        self.figures.iter().any(|figure| figure.x == "time")
+        self.figures.iter().any(Figure::shows_time)
+    }
+
+    /// Whether any of them shows the distribution of the latencies.
+    pub(super) fn shows_latencies(&self) -> bool {
+        self.figures.iter().any(Figure::shows_latencies)
     }
 
     /// The variants, each with its server and its load.
@@ -308,6 +319,9 @@ impl Plan {
         if !(1..=REPLICAS_MAX).contains(&self.replicas) {
             return refuse("replicas", format!("allowed is 1 to {REPLICAS_MAX}"));
         }
+        if self.limit.is_some_and(|limit| !(0.01..=1024.0).contains(&limit)) {
+            return refuse("limit", "allowed is 0.01 to 1024 processors".into());
+        }
         for noise in &self.noise {
             noise.check(self.replicas).or_else(|problem| refuse("noise", problem))?;
         }
@@ -336,6 +350,9 @@ impl Plan {
             }
         }
         let known = |metric: &str| check_metric_of_requests(metric, &classes, &point::METRICS);
+        for column in &self.columns {
+            known(column).map_err(|problem| PlanError::field("columns", problem))?;
+        }
         self.figures
             .iter()
             .try_for_each(|figure| figure.check(&NAMES.map(str::to_owned), known))?;

@@ -1,11 +1,13 @@
 //! What was measured of one variant at one rate, and what all of it is in a file.
 
+use seawall_measure::latency::Slower;
 use seawall_measure::recorder::Figures;
 use seawall_measure::{Bin, ClassSummary};
 use seawall_sim::outcome::of_requests;
 use seawall_sim::plan::{Measured, Params};
 use serde::{Deserialize, Serialize};
 
+use crate::load::retries::Retries;
 use crate::report::data::Host;
 use crate::serve::Stages;
 
@@ -52,9 +54,9 @@ pub(super) struct Point {
     /// Part of the time of the server's cores that its process used, 0 to 1; `None` where the
     /// system does not tell, or the run was too short.
     pub(super) busy: Option<f64>,
-    /// Requests sent again or as copies, as a part of all; `None` without `load.retry`.
+    /// What was sent again or as copies, over the whole run; `None` without `load.retry`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) extra_load: Option<f64>,
+    pub(super) retries: Option<Retries>,
     /// What the first request that failed was told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) failure: Option<String>,
@@ -65,6 +67,9 @@ pub(super) struct Point {
     /// The run over time, if a figure shows it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) series: Vec<Bin>,
+    /// The distribution of the latencies, if a figure shows it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) ccdf: Vec<Slower>,
 }
 
 /// Stages of one name, such as the item locks of a store.
@@ -100,7 +105,7 @@ impl Measured for Point {
         match name {
             "busy" => self.busy,
             "lateness_p99_us" => self.lateness_p99_us,
-            "extra_load" => self.extra_load,
+            "extra_load" => self.retries.map(|retries| retries.extra_load),
             _ => of_requests(&self.figures, &self.classes, name),
         }
     }
@@ -111,6 +116,10 @@ impl Measured for Point {
 
     fn series(&self) -> &[Bin] {
         &self.series
+    }
+
+    fn ccdf(&self) -> &[Slower] {
+        &self.ccdf
     }
 
     fn is_valid(&self) -> bool {

@@ -13,7 +13,8 @@ use seawall_control::config::duration;
 use seawall_control::retry::Counts;
 use seawall_control::{Instant, Rng};
 use seawall_measure::{
-    Arrivals, Process, Rates, Recorder, RecorderConfig, Series, SeriesConfig, Summary, Window,
+    Arrivals, Latencies, Process, Rates, Recorder, RecorderConfig, Series, SeriesConfig, Summary,
+    Window,
 };
 use seawall_rpc::{Client, ClientConfig, Session, clock};
 use tokio::runtime::{Builder, Runtime};
@@ -69,6 +70,8 @@ pub(crate) struct Offer {
 pub(crate) struct Run {
     pub(crate) summary: Summary,
     pub(crate) series: Series,
+    /// Those that the summary's quantiles are of.
+    pub(crate) latencies: Latencies,
     /// What the servers run; several names if they differ.
     pub(crate) algorithm: String,
     pub(crate) sessions: u32,
@@ -121,6 +124,7 @@ pub(crate) fn run(offer: &Offer, progress: impl FnMut(Duration)) -> Result<Run> 
     })?;
     Ok(Run {
         summary: closed.recorder.summary(),
+        latencies: closed.recorder.latencies(),
         series: closed.series,
         algorithm: agreed.algorithm,
         sessions: offer.sessions,

@@ -5,6 +5,7 @@ pub(crate) mod engine;
 mod options;
 pub(crate) mod probe;
 mod result;
+pub(crate) mod retries;
 mod sessions;
 pub(crate) mod workload;
 

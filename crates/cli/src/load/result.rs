@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::engine::{Offer, Run};
 use super::options::Options;
+use super::retries::Retries;
 use crate::report::run::{Report, Shift};
 use crate::report::{format, grid};
 
@@ -23,33 +24,6 @@ struct Json<'a> {
     retries: Option<Retries>,
     #[serde(flatten)]
     summary: &'a Summary,
-}
-
-/// What clients of several servers did in the whole run.
-#[derive(Serialize)]
-struct Retries {
-    /// Requests that they were given.
-    calls: u64,
-    /// Requests that went to another server because one refused them.
-    retries: u64,
-    /// Requests that went to another server because one gave them no credit in time.
-    moves: u64,
-    /// Requests that another server might have served, but for the retry budget.
-    forbidden: u64,
-    /// Copies of requests that another server had not answered.
-    hedges: u64,
-    /// Requests that all servers had refused, and that were sent to one of them once more.
-    last_resorts: u64,
-    /// What was sent beside the first attempts, as a part of the requests.
-    extra_load: f64,
-}
-
-impl From<Counts> for Retries {
-    fn from(counts: Counts) -> Self {
-        let Counts { calls, retries, moves, forbidden, hedges, last_resorts, .. } = counts;
-        let extra_load = counts.extra_load();
-        Self { calls, retries, moves, forbidden, hedges, last_resorts, extra_load }
-    }
 }
 
 /// The summary as JSON, with what ran. Ends with a line break.
@@ -92,8 +66,8 @@ pub(super) fn table(run: &Run) -> String {
 fn sent_again(counts: Counts) -> String {
     let Counts { retries, moves, forbidden, hedges, last_resorts, .. } = counts;
     let mut text = format!(
-        "{retries} refused requests went to another server, and {moves} that got no credit in time;\n\
-         {forbidden} refused ones did not, for the retry budget\n"
+        "{retries} refused requests went to another server, and {moves} that got no credit in \
+         time;\n{forbidden} refused ones did not, for the retry budget\n"
     );
     if hedges > 0 {
         text += &format!("{hedges} requests that were slow were copied to another server\n");
@@ -199,6 +173,7 @@ mod tests {
         Run {
             summary: recorder.summary(),
             series,
+            latencies: recorder.latencies(),
             algorithm: "breakwater".into(),
             sessions: 3,
             hit_share: Some(0.25),

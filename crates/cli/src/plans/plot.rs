@@ -29,6 +29,7 @@ pub(crate) fn lines(figure: &Figure, runs: &[impl Measured], id: &str) -> Lines 
     let numbers: Option<Vec<f64>> = drawn.labels.iter().map(|label| number(label)).collect();
     let text = |number: f64| format::round(&format::rate(number));
     let across = match &numbers {
+        _ if figure.shows_latencies() => Across::Powers(format::delay),
         Some(numbers) if numbers.is_empty() => Across::Measured(format::rate),
         Some(numbers) if span_decades(numbers) => Across::Powers(text),
         Some(_) => Across::Numbers(text),
@@ -50,7 +51,7 @@ pub(crate) fn lines(figure: &Figure, runs: &[impl Measured], id: &str) -> Lines 
         id: id.into(),
         title: figure.title(),
         caption: figure.about.clone(),
-        x: if figure.x == "time" { "time (s)".into() } else { axis_name(&figure.x) },
+        x: if figure.shows_time() { "time (s)".into() } else { axis_name(&figure.x) },
         across,
         y: axis_name(&figure.y),
         unit,
@@ -77,13 +78,16 @@ fn number(label: &str) -> Option<f64> {
     Some(digits.parse::<f64>().ok()? * times)
 }
 
-fn unit(metric: &str) -> Unit {
+/// What a metric counts.
+pub(crate) fn unit(metric: &str) -> Unit {
     // Of a class, it counts what it counts of all.
     let metric = metric.rsplit('.').next().unwrap_or(metric);
     match metric {
         "offered" | "goodput" | "throughput" | "received" | "sent" | "credits"
         | "memory_refusals" => Unit::Rate,
         "client_drop_rate" | "server_drop_rate" | "busy" | "goodput_share" => Unit::Share,
+        _ if metric.ends_with("_share") && metric != "semaphore_mode_share" => Unit::Share,
+        "slower" => Unit::Tail,
         _ if metric.ends_with("_us") => Unit::Delay,
         _ => Unit::Number,
     }
@@ -98,6 +102,7 @@ fn axis_name(metric: &str) -> String {
     match unit(metric) {
         Unit::Rate => format!("{words} (per second)"),
         Unit::Share => format!("{words} (%)"),
+        Unit::Tail => format!("requests that are {words}"),
         Unit::Number if metric == "memory_bandwidth" => format!("{words} (GB/s)"),
         Unit::Number if metric == "power" => format!("{words} (W)"),
         Unit::Delay | Unit::Number => words,

@@ -2,6 +2,8 @@
 
 use seawall_sim::plan::{Claim, Judgement, Measured, Params, Verdict};
 
+use super::plot;
+use crate::report::charts::lines::Unit;
 use crate::report::{format, grid};
 
 /// What is shown of each case, between its parameters and the number of its runs.
@@ -11,12 +13,24 @@ const HEAD: [&str; 8] =
 /// How many of these are known of a class: cores are busy for all of them.
 const OF_CLASS: usize = HEAD.len() - 1;
 
+/// Quantiles that a plan may ask for, by their names.
+const QUANTILES: [(&str, f64); 6] = [
+    ("p50_us", 0.5),
+    ("p80_us", 0.8),
+    ("p90_us", 0.9),
+    ("p95_us", 0.95),
+    ("p99_us", 0.99),
+    ("p999_us", 0.999),
+];
+
 /// What is shown.
 pub(crate) struct Shown<'a, R> {
     /// What the plan is about.
     pub(crate) title: &'a str,
     /// Names of the labels that tell the cases apart.
     pub(crate) names: &'a [&'a str],
+    /// Metrics that are shown of each case; the usual ones if none is named.
+    pub(crate) columns: &'a [String],
     /// The cases, in order.
     pub(crate) cases: &'a [Params],
     /// What the results should say.
@@ -66,7 +80,16 @@ impl<R: Measured> Shown<'_, R> {
 
     /// Names of the columns.
     pub(crate) fn head(&self) -> Vec<&str> {
-        self.names.iter().copied().chain(HEAD).chain([self.repeats]).collect()
+        let names = self.names.iter().copied();
+        names.chain(self.measured(HEAD.len())).chain([self.repeats]).collect()
+    }
+
+    /// Names of the columns with numbers; `usual` of the usual ones.
+    fn measured(&self, usual: usize) -> Vec<&str> {
+        if self.columns.is_empty() {
+            return HEAD[..usual].to_vec();
+        }
+        self.columns.iter().map(|name| name.trim_end_matches("_us")).collect()
     }
 
     /// The cells of each case.
@@ -77,7 +100,7 @@ impl<R: Measured> Shown<'_, R> {
     /// Names of the columns of [`class_rows`](Self::class_rows).
     pub(crate) fn class_head(&self) -> Vec<&str> {
         let names = std::iter::once("class").chain(self.names.iter().copied());
-        names.chain(HEAD[..OF_CLASS].iter().copied()).collect()
+        names.chain(self.measured(OF_CLASS)).collect()
     }
 
     /// The cells of each case for each of these classes of requests.
@@ -86,7 +109,8 @@ impl<R: Measured> Shown<'_, R> {
             let mark = if self.invalid(case) == 0 { "" } else { " *" };
             let labels = std::iter::once(format!("{class}{mark}")).chain(self.labels(case));
             let numbers = self.numbers(case, &format!("class.{class}."));
-            labels.chain(numbers.into_iter().take(OF_CLASS)).collect()
+            let count = self.measured(OF_CLASS).len();
+            labels.chain(numbers.into_iter().take(count)).collect()
         };
         let rows = |class: &&str| self.cases.iter().map(|case| row(class, case)).collect();
         classes.iter().map(rows).collect()
@@ -100,6 +124,9 @@ impl<R: Measured> Shown<'_, R> {
             " With *: this many runs are not valid, because the load could not be offered; do not \
              believe such a row."
         };
+        if !self.columns.is_empty() {
+            return format!("All are means over the {}. >: at least.{invalid}", self.repeats);
+        }
         format!(
             "Offered, goodput (within the SLO) and served: requests per second. Dropped: share of \
              the offered requests that the clients gave up unsent. Refused: share of the sent ones \
@@ -128,7 +155,7 @@ impl<R: Measured> Shown<'_, R> {
     }
 
     /// Of metrics whose names have this in front.
-    fn numbers(&self, case: &Params, front: &str) -> [String; HEAD.len()] {
+    fn numbers(&self, case: &Params, front: &str) -> Vec<String> {
         let runs: Vec<&R> = self.runs.iter().filter(|run| run.params() == case).collect();
         let mean = |name: &str| {
             let name = format!("{front}{name}");
@@ -140,7 +167,14 @@ impl<R: Measured> Shown<'_, R> {
         let rate = |name| or_nothing(mean(name).map(format::rate));
         let share = |name| or_nothing(mean(name).map(format::percent));
         let censored = mean("latency_censored").unwrap_or_default();
-        [
+        if !self.columns.is_empty() {
+            let cell = |name: &String| match QUANTILES.iter().find(|(known, _)| known == name) {
+                Some((_, q)) => format::quantile(mean(name), *q, censored),
+                None => or_nothing(mean(name).map(|number| written(name, number))),
+            };
+            return self.columns.iter().map(cell).collect();
+        }
+        vec![
             rate("offered"),
             rate("goodput"),
             rate("throughput"),
@@ -150,6 +184,15 @@ impl<R: Measured> Shown<'_, R> {
             share("server_drop_rate"),
             share("busy"),
         ]
+    }
+}
+
+/// A metric as its unit is written.
+fn written(metric: &str, number: f64) -> String {
+    match plot::unit(metric) {
+        Unit::Share | Unit::Tail => format::percent(number),
+        Unit::Delay => format::delay(number),
+        Unit::Rate | Unit::Number => format::rate(number),
     }
 }
 

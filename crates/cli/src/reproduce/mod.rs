@@ -112,7 +112,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if options.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&findings)?)?;
     } else {
-        write!(out, "{}", table::render(&findings))?;
+        write!(out, "{}", table::render(&findings, options.figure.is_empty()))?;
     }
     Ok(())
 }

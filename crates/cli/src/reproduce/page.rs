@@ -1,6 +1,6 @@
 //! One page with each figure, drawn as its paper draws it, and the claims about it.
 
-use super::Experiment;
+use super::{Experiment, systems};
 use crate::plans::claims::{self, Finding};
 use crate::plans::plot;
 use crate::report::data::Host;
@@ -33,6 +33,21 @@ pub(super) fn render(experiments: &[Experiment], findings: &[Finding], host: &Ho
             figures(charts.collect()),
         )
     });
-    let main = sections.collect();
+    let mut main: String = sections.collect();
+    main += &elsewhere(experiments);
     Page { title: "evaluations".into(), heading: "What the papers claim", lead, main }.render(host)
+}
+
+/// Claims of the systems that no simulator can judge.
+fn elsewhere(experiments: &[Experiment]) -> String {
+    let mut names: Vec<&str> = experiments.iter().map(|experiment| experiment.system).collect();
+    names.dedup();
+    let systems = names.into_iter().flat_map(|name| systems::chosen(Some(name)));
+    let claims = systems.flat_map(|system| system.elsewhere);
+    let items: String =
+        claims.map(|claim| format!("<li>{}</li>\n", escape(&claim.to_string()))).collect();
+    if items.is_empty() {
+        return items;
+    }
+    format!("<section>\n<h2>Not simulated</h2>\n<ul class=\"fine\">\n{items}</ul>\n</section>\n")
 }

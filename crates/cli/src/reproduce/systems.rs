@@ -1,5 +1,7 @@
 //! The systems whose evaluations can be repeated, and their plans, which are part of the command.
 
+use std::fmt;
+
 /// One system.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct System {
@@ -10,6 +12,18 @@ pub(super) struct System {
     pub(super) tuning: &'static [(&'static str, &'static str)],
     /// What the plans include.
     files: &'static [(&'static str, &'static str)],
+    /// Claims that no simulator can judge.
+    pub(super) elsewhere: &'static [Elsewhere],
+}
+
+/// A claim about a machine rather than an algorithm.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Elsewhere {
+    pub(super) claim: &'static str,
+    /// What is claimed.
+    pub(super) text: &'static str,
+    /// What measures it.
+    pub(super) how: &'static str,
 }
 
 macro_rules! texts {
@@ -21,7 +35,7 @@ macro_rules! texts {
     };
 }
 
-const SYSTEMS: [System; 3] = [BREAKWATER, PROTEGO, SVALINN];
+const SYSTEMS: [System; 4] = [BREAKWATER, PROTEGO, SVALINN, LIBROS];
 
 const BREAKWATER: System = System {
     name: "breakwater",
@@ -36,6 +50,7 @@ const BREAKWATER: System = System {
         "tune-seda-memcached",
     ),
     files: texts!("breakwater": "testbed", "memcached", "tuned"),
+    elsewhere: &[],
 };
 
 const PROTEGO: System = System {
@@ -49,6 +64,7 @@ const PROTEGO: System = System {
         "tune-seda-var",
     ),
     files: texts!("protego": "testbed", "memcached", "search", "usr", "tuned"),
+    elsewhere: &[],
 };
 
 const SVALINN: System = System {
@@ -66,7 +82,54 @@ const SVALINN: System = System {
         "machine-a", "machine-b", "rocks", "rocks-b", "columns", "locks", "go", "memcached",
         "bandit", "tuned",
     ),
+    elsewhere: &[],
 };
+
+const LIBROS: System = System {
+    name: "libros",
+    plans: texts!("libros": "figure-03", "figure-04", "figure-05a", "figure-05b"),
+    tuning: &[],
+    files: texts!("libros": "cluster"),
+    elsewhere: &[
+        Elsewhere {
+            claim: "L1",
+            text: "tails of a store under real CPU noise, and what is left of them",
+            how: "live: `seawall compare experiments/live/replicas.toml`",
+        },
+        Elsewhere {
+            claim: "L8",
+            text: "how precise the predicted wait for a CPU is, by what the predictor knows",
+            how: "live: `seawall node precision`, of a build with `--features node`",
+        },
+        Elsewhere {
+            claim: "L9",
+            text: "how precise predicted pauses of a Java runtime are",
+            how: "live only, in a Java runtime: nothing measures it yet",
+        },
+        Elsewhere {
+            claim: "L10",
+            text: "a hold is predicted from the items to rebalance: 25 ms of 32, 130 ms of 256",
+            how: "figure 3 has such holds, and the predictor that live locks have; how long real \
+                  ones take is live only: nothing measures it yet",
+        },
+        Elsewhere {
+            claim: "L11",
+            text: "less than 1 % of CPU time for all of it",
+            how: "live: `cargo run --release -p seawall-bench-rpc --bin seawall-bench-guardian`",
+        },
+        Elsewhere {
+            claim: "L12",
+            text: "CPU noise makes pauses of a Java runtime longer",
+            how: "live only, in a Java runtime: nothing measures it yet",
+        },
+    ],
+};
+
+impl fmt::Display for Elsewhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}: {}.", self.claim, self.text, self.how)
+    }
+}
 
 /// The systems' names.
 pub(super) fn names() -> Vec<&'static str> {

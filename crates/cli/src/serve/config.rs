@@ -66,9 +66,9 @@ pub(super) struct Kv {
 
 impl Default for Kv {
     fn default() -> Self {
-        let KvConfig { store, large, cluster, memcached, pipeline, sweep_period, .. } =
+        let KvConfig { store, large, memcached, pipeline, cluster, sweep_period, .. } =
             KvConfig::default();
-        Self { store, large, cluster, memcached, pipeline, sweep_period }
+        Self { store, large, memcached, pipeline, cluster, sweep_period }
     }
 }
 
@@ -132,7 +132,7 @@ pub(super) struct Metrics {
 impl Config {
     /// The key-value server that this describes.
     pub(super) fn kv(&self) -> KvConfig {
-        let Kv { store, large, cluster, memcached, pipeline, sweep_period } = self.kv.clone();
+        let Kv { store, large, memcached, pipeline, cluster, sweep_period } = self.kv.clone();
         let server = self.server.clone();
         KvConfig { store, large, cluster, server, memcached, pipeline, sweep_period }
     }

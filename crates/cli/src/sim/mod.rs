@@ -78,6 +78,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         let shown = Shown {
             title: &plan.title,
             names: &names,
+            columns: &plan.columns,
             cases: &cases,
             claims: &plan.claims,
             runs: &runs,

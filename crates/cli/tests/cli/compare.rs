@@ -72,6 +72,36 @@ fn variants_are_measured_saved_and_shown_again() {
     shown_again(&plan, folder);
 }
 
+#[test]
+fn the_distribution_of_the_latencies_is_kept_where_a_figure_shows_it() {
+    let shown = "columns = ['mean_us', 'p80_us', 'busy']
+        [[figure]]
+        x = 'latency'
+        y = 'slower'";
+    let plan = file_with("latency.toml", &PLAN.replace("[[claim]]", "[[figure]]\n[[claim]]"));
+    fail(&["compare", &plan], &["missing field `x`"]);
+    let (head, rest) = PLAN.split_once("rates").unwrap();
+    let (columns, figure) = shown.split_once("[[figure]]").unwrap();
+    let text = format!("{head}{columns}rates{rest}[[figure]]{figure}");
+    let plan = file_with("latency.toml", &text);
+    let (folder, pictures) = (file("latencies"), file("latencies/pictures"));
+    let (folder, pictures) = (folder.to_str().unwrap(), pictures.to_str().unwrap());
+    let first = succeed(&["compare", &plan, "--save", folder, "--plot", pictures]).stdout;
+    let head = first.lines().find(|line| line.starts_with("variant")).unwrap();
+    let names: Vec<&str> = head.split_whitespace().collect();
+    assert_eq!(names, ["variant", "rate", "mean", "p80", "busy", "rounds"], "{first}");
+    let saved = std::fs::read_to_string(format!("{folder}/latency.json")).unwrap();
+    let saved: Value = serde_json::from_str(&saved).unwrap();
+    for point in saved["points"].as_array().unwrap() {
+        let ccdf = point["ccdf"].as_array().unwrap();
+        assert!(ccdf.len() > 50, "{point}");
+        let least = ccdf[0]["than_us"].as_f64().unwrap();
+        assert!(ccdf[0]["share"] == 1.0 && least < point["figures"]["p50_us"].as_f64().unwrap());
+    }
+    let svg = std::fs::read_to_string(format!("{pictures}/01-slower.svg")).unwrap();
+    assert!(svg.contains("plain") && svg.contains("try") && svg.contains("100 %"), "{svg}");
+}
+
 /// Table, page and pictures of two points of which the first is not valid.
 #[track_caller]
 fn shown_again(plan: &str, folder: &str) {

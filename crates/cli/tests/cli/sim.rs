@@ -123,6 +123,33 @@ fn an_expression_on_the_command_line_is_what_is_sought() {
     assert!(sooner.1 < 0.8 * p99 && sooner.0 > goodput, "{sooner:?}");
 }
 
+/// LIBROS's figure 4, shorter and once: predictions beat waiting for a timeout.
+#[test]
+fn refusals_in_time_beat_copies_after_a_time() {
+    let plan = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/libros/figure-04.toml");
+    let short = ["plan.seeds=1", "run.warm_up=100ms", "run.time=2s"];
+    let set = short.iter().flat_map(|key| ["--set", key]);
+    let arguments: Vec<&str> = ["sim", plan, "--json"].into_iter().chain(set).collect();
+    let runs = succeed(&arguments).json();
+    let of = |variant: &str| {
+        let runs = runs.as_array().unwrap();
+        runs.iter().find(|run| run["params"]["variant"] == variant).unwrap().clone()
+    };
+    let p90 = |variant: &str| of(variant)["figures"]["p90_us"].as_f64().unwrap();
+    for part in ["85", "90", "95"] {
+        let (libros, copies) = (format!("LIBROS-{part}"), format!("SR-{part}"));
+        assert!(p90(&libros) < 0.8 * p90(&copies), "{} {}", p90(&libros), p90(&copies));
+        let sent_again = |variant: &str, share: &str| of(variant)[share].as_f64().unwrap();
+        assert!(sent_again(&copies, "copy_share") > 0.01);
+        assert!(sent_again(&libros, "retry_share") > 0.01);
+        assert!(of(&libros)["counts"]["refused_at_cpu"].as_u64().unwrap() > 100);
+    }
+    assert!(p90("best") < p90("L85+SR98") && p90("L85+SR98") < p90("raw"));
+    let ccdf = of("raw")["ccdf"].as_array().unwrap().clone();
+    let shares: Vec<f64> = ccdf.iter().map(|point| point["share"].as_f64().unwrap()).collect();
+    assert!(shares.len() > 200 && shares.is_sorted_by(|a, b| a > b), "{}", shares.len());
+}
+
 #[test]
 fn a_bad_plan_is_told_where() {
     let wrong = |name: &str, text: &str, expected: &[&str]| {
@@ -157,7 +184,8 @@ fn a_bad_plan_is_told_where() {
     let label = claim.replace("'speed'", "'goodput'\nat = { load = '7x' }");
     wrong("label.toml", &label, &["claim C", "no case has the load 7x"]);
     let figure = "[[figure]]\nx = 'load'\ny = 'goodput'\n";
-    wrong("figure.toml", figure, &["figure.x: load is no sweep; allowed: time, variant"]);
+    wrong("figure.toml", figure, &["figure.x: load is no sweep; allowed: time, latency, variant"]);
+    wrong("columns.toml", "columns = ['speed']", &["columns: speed is unknown; allowed are"]);
     wrong("include.toml", "include = 'none.toml'", &["include", "none.toml"]);
     let round = file_with("round.toml", "include = 'round.toml'");
     fail(&["sim", &round], &["include: round.toml includes itself"]);

@@ -126,6 +126,13 @@ impl Recorder {
         summary::summarize(&self.config, &self.tallies, &self.lateness, self.scheduled)
     }
 
+    /// The latencies of all classes together, those that the summary's quantiles are of.
+    pub fn latencies(&self) -> Latencies {
+        let mut all = Latencies::new();
+        self.tallies.iter().for_each(|tally| all.merge(&tally.latency));
+        all
+    }
+
     /// The configuration.
     pub fn config(&self) -> &RecorderConfig {
         &self.config

@@ -33,13 +33,19 @@ pub struct Figures {
     /// as long as they were waited for, so that this and the next are then lower bounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_us: Option<f64>,
-    /// Median of the same latencies; this and the next three at most 0.1 % above the true
+    /// Median of the same latencies; this and the next five at most 0.1 % above the true
     /// quantile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50_us: Option<f64>,
+    /// 80th percentile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p80_us: Option<f64>,
     /// 90th percentile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p90_us: Option<f64>,
+    /// 95th percentile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p95_us: Option<f64>,
     /// 99th percentile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_us: Option<f64>,
@@ -86,13 +92,15 @@ pub struct Figures {
 
 impl Figures {
     /// The names that [`metric`](Self::metric) knows.
-    pub const METRICS: [&str; 19] = [
+    pub const METRICS: [&str; 21] = [
         "offered",
         "goodput",
         "throughput",
         "mean_us",
         "p50_us",
+        "p80_us",
         "p90_us",
+        "p95_us",
         "p99_us",
         "p999_us",
         "max_us",
@@ -117,7 +125,9 @@ impl Figures {
             "throughput" => Some(self.throughput),
             "mean_us" => self.mean_us,
             "p50_us" => self.p50_us,
+            "p80_us" => self.p80_us,
             "p90_us" => self.p90_us,
+            "p95_us" => self.p95_us,
             "p99_us" => self.p99_us,
             "p999_us" => self.p999_us,
             "max_us" => self.max_us,
@@ -231,7 +241,9 @@ fn figures(tally: &Tally, window_seconds: f64) -> Figures {
         throughput: rate(tally.completed),
         mean_us: tally.latency.mean_us(),
         p50_us: tally.latency.quantile_us(0.5),
+        p80_us: tally.latency.quantile_us(0.8),
         p90_us: tally.latency.quantile_us(0.9),
+        p95_us: tally.latency.quantile_us(0.95),
         p99_us: tally.latency.quantile_us(0.99),
         p999_us: tally.latency.quantile_us(0.999),
         max_us: tally.latency.max().map(micros),

@@ -17,6 +17,12 @@ const DEFAULTS: [&str; 4] = ["goodput", "p99_us", "client_drop_rate", "server_dr
 /// What goes across when a figure shows runs over time.
 const TIME: &str = "time";
 
+/// What goes across when a figure shows the distribution of the latencies.
+const LATENCY: &str = "latency";
+
+/// What goes up then: the share of the requests that were slower.
+const SLOWER: &str = "slower";
+
 /// One figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -27,10 +33,11 @@ pub struct Figure {
     /// How to read it.
     #[serde(default)]
     pub about: String,
-    /// The sweep whose values go across, `variant`, `time` for the runs' time series, or a metric:
-    /// then each case is a point.
+    /// The sweep whose values go across, `variant`, `time` for the runs' time series, `latency`
+    /// for the distribution of the latencies, or a metric: then each case is a point.
     pub x: String,
-    /// The metric whose values go up.
+    /// The metric whose values go up; over the latency it is `slower`, the share of the requests
+    /// that took longer.
     pub y: String,
     /// Labels of the cases that are drawn; what is not named may be anything, and makes a line of
     /// its own.
@@ -41,7 +48,7 @@ pub struct Figure {
 /// The numbers of a figure.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Drawn {
-    /// Labels across, in order of the plan; none where another metric goes across.
+    /// Labels across, in order of the plan; none where latency or another metric goes across.
     pub labels: Vec<String>,
     /// Names of the lines, and their points: place among the labels or the other metric, and the
     /// metric; means over the seeds.
@@ -106,15 +113,30 @@ impl Figure {
 
     /// What it shows.
     pub fn title(&self) -> String {
-        if self.title.is_empty() {
+        if self.title.is_empty() && self.shows_latencies() {
+            "distribution of the latencies".into()
+        } else if self.title.is_empty() {
             format!("{} over {}", self.y, self.x)
         } else {
             self.title.clone()
         }
     }
 
+    /// Whether it shows runs over time.
+    pub fn shows_time(&self) -> bool {
+        self.x == TIME
+    }
+
+    /// Whether it shows the distribution of the latencies.
+    pub fn shows_latencies(&self) -> bool {
+        self.x == LATENCY
+    }
+
     /// Takes its numbers from runs, in the order of their plan.
     pub fn draw(&self, runs: &[impl Measured]) -> Drawn {
+        if self.shows_latencies() {
+            return self.distributions(runs);
+        }
         if self.is_scatter(runs) {
             return self.scatter(runs);
         }
@@ -127,14 +149,8 @@ impl Figure {
             })
         };
         let mut names = Vec::new();
-        let shown = || runs.iter().filter(|run| self.shows(run.params()));
-        let varies = |name: &str| {
-            let mut labels = shown().map(|run| run.params().0.get(name));
-            let first = labels.next();
-            labels.any(|label| Some(label) != first)
-        };
-        for run in shown() {
-            let line = place(&mut names, &self.name(run.params(), varies));
+        for run in self.shown(runs) {
+            let line = place(&mut names, &self.name(run.params(), runs));
             for (label, value) in self.values(run) {
                 let across = place(&mut drawn.labels, &label);
                 let valid = run.is_valid();
@@ -152,11 +168,30 @@ impl Figure {
         drawn
     }
 
+    /// A line for each case: at each share the latency that it exceeds, the mean over the seeds.
+    fn distributions(&self, runs: &[impl Measured]) -> Drawn {
+        let mut drawn = Drawn::default();
+        let mut cases: Vec<&Params> = self.shown(runs).map(Measured::params).collect();
+        cases.dedup();
+        for case in cases {
+            let of_case = || runs.iter().filter(|run| run.params() == case);
+            let count = of_case().count() as f64;
+            let valid = of_case().all(Measured::is_valid);
+            let length = of_case().map(|run| run.ccdf().len()).min().unwrap_or(0);
+            let point = |index: usize| {
+                let points = of_case().map(|run| run.ccdf()[index]);
+                let (x, y) = points.fold((0.0, 0.0), |(x, _), at| (x + at.than_us, at.share));
+                Spot { x: x / count, y, valid }
+            };
+            drawn.lines.push((self.name(case, runs), (0..length).map(point).collect()));
+        }
+        drawn
+    }
+
     /// Each case as a point, with a name for those of each variant.
     fn scatter(&self, runs: &[impl Measured]) -> Drawn {
         let mut drawn = Drawn::default();
-        let shown = runs.iter().filter(|run| self.shows(run.params()));
-        let mut cases: Vec<&Params> = shown.map(Measured::params).collect();
+        let mut cases: Vec<&Params> = self.shown(runs).map(Measured::params).collect();
         cases.dedup();
         for case in cases {
             let mean = |metric: &str| {
@@ -179,7 +214,12 @@ impl Figure {
     /// Whether a metric goes across, and not what was varied.
     fn is_scatter(&self, runs: &[impl Measured]) -> bool {
         let varied = runs.first().is_some_and(|run| run.params().0.contains_key(&self.x));
-        !varied && self.x != TIME
+        !varied && !self.shows_time()
+    }
+
+    /// The runs of its cases.
+    fn shown<'a, R: Measured>(&self, runs: &'a [R]) -> impl Iterator<Item = &'a R> {
+        runs.iter().filter(|run| self.shows(run.params()))
     }
 
     fn shows(&self, params: &Params) -> bool {
@@ -191,7 +231,7 @@ impl Figure {
 
     /// What a run has to show: one number, or one for each bin of its time series.
     fn values(&self, run: &impl Measured) -> Vec<(String, f64)> {
-        if self.x == TIME {
+        if self.shows_time() {
             let value = |bin: &Bin| {
                 Some((format!("{:.3}", bin.begin_seconds), outcome::of_bin(bin, &self.y)?))
             };
@@ -202,7 +242,12 @@ impl Figure {
     }
 
     /// What tells the cases of one line from those of the others, as far as it varies at all.
-    fn name(&self, params: &Params, varies: impl Fn(&str) -> bool) -> String {
+    fn name(&self, params: &Params, runs: &[impl Measured]) -> String {
+        let varies = |name: &str| {
+            let mut labels = self.shown(runs).map(|run| run.params().0.get(name));
+            let first = labels.next();
+            labels.any(|label| Some(label) != first)
+        };
         let fixed = |name: &String| *name == self.x || !varies(name);
         let variant = params.0.get("variant").filter(|_| self.x != "variant");
         let mut parts: Vec<&str> = variant.into_iter().map(String::as_str).collect();
@@ -222,7 +267,14 @@ impl Figure {
         params: &[String],
         known: impl Fn(&str) -> Result<(), String>,
     ) -> Result<(), PlanError> {
-        if self.x == TIME {
+        if self.shows_latencies() {
+            if self.y == SLOWER {
+                return Ok(());
+            }
+            let problem = format!("{} is not known over the latency; allowed: {SLOWER}", self.y);
+            return Err(PlanError::field("figure.y", problem));
+        }
+        if self.shows_time() {
             if outcome::BIN_METRICS.contains(&self.y.as_str()) {
                 return Ok(());
             }
@@ -232,7 +284,8 @@ impl Figure {
         }
         if !params.contains(&self.x) && known(&self.x).is_err() {
             let allowed = params.join(", ");
-            let problem = format!("{} is no sweep; allowed: time, {allowed}, or a metric", self.x);
+            let problem =
+                format!("{} is no sweep; allowed: time, latency, {allowed}, or a metric", self.x);
             return Err(PlanError::field("figure.x", problem));
         }
         known(&self.y).map_err(|problem| PlanError::field("figure.y", problem))?;

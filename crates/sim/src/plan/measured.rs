@@ -1,5 +1,6 @@
 //! What claims, figures and tables ask of a run, wherever it was measured.
 
+use seawall_measure::latency::Slower;
 use seawall_measure::{Bin, ClassSummary};
 
 use super::case::Params;
@@ -24,6 +25,9 @@ pub trait Measured {
 
     /// The run over time; empty when that was not asked for.
     fn series(&self) -> &[Bin];
+
+    /// The complementary distribution of the latencies; empty when that was not asked for.
+    fn ccdf(&self) -> &[Slower];
 
     /// Whether the load was really offered. If not, the numbers describe the generator rather than
     /// the server. Default: a simulated one always is.

@@ -95,6 +95,9 @@ pub struct Plan {
     /// What is varied.
     #[serde(rename = "sweep", skip_serializing_if = "Vec::is_empty")]
     pub sweeps: Vec<Sweep>,
+    /// Metrics that the table of all cases shows. Default: the usual ones.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<String>,
     /// What is drawn. Default: the usual metrics over the last sweep.
     #[serde(rename = "figure", skip_serializing_if = "Vec::is_empty")]
     pub figures: Vec<Figure>,
@@ -203,6 +206,7 @@ impl Default for Plan {
             tuned: BTreeMap::new(),
             tune: None,
             sweeps: Vec::new(),
+            columns: Vec::new(),
             figures: Vec::new(),
             claims: Vec::new(),
         }
@@ -286,6 +290,9 @@ impl Plan {
             }
         }
         let known = |metric: &str| outcome::check_metric(metric, &classes);
+        for column in &self.columns {
+            known(column).map_err(|problem| PlanError::field("columns", problem))?;
+        }
         self.figures.iter().try_for_each(|figure| figure.check(&self.params(), known))?;
         let params: Vec<&Params> = cases.iter().map(|case| &case.params).collect();
         self.claims.iter().try_for_each(|claim| claim.check(&params, known))

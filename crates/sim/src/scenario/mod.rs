@@ -6,6 +6,7 @@
 mod bandwidth;
 mod memory;
 mod network;
+mod noise;
 mod server;
 mod timing;
 mod workload;
@@ -20,9 +21,10 @@ use serde::{Deserialize, Serialize};
 pub use bandwidth::{Bandwidth, ParseBandwidthError};
 pub use memory::Memory;
 pub use network::Network;
+pub use noise::{Hold, Noise};
 pub use server::{Costs, Power, Preempt, Server};
 pub use timing::Timing;
-pub use workload::{Balance, Class, Crash, MixShift, Step, Workload};
+pub use workload::{Class, Crash, MixShift, Step, Workload};
 
 /// A latency is good up to this many times what a request takes unloaded, unless an SLO is given:
 /// Breakwater §5.1.
@@ -61,8 +63,37 @@ impl Scenario {
         self.workload.validate()?;
         self.server.validate()?;
         self.run.validate()?;
+        self.validate_noise()?;
+        let replicas = self.server.speeds.len() as u32;
+        if let Some(replication) = self.workload.replication {
+            ConfigError::check_range("workload.replication", replication, 1..=replicas)?;
+        }
         self.rates()?;
         self.admission.build_with(seawall_measure::utility::read).map(drop)
+    }
+
+    fn validate_noise(&self) -> Result<(), ConfigError> {
+        if !self.server.noise.is_empty() && self.workload.draws_memory() {
+            let problem = "not where steps draw from the memory: that is not modelled";
+            return Err(ConfigError::new("server.noise", problem));
+        }
+        let classes = self.workload.classes();
+        let locks = || classes.iter().flat_map(|class| &class.steps).map(|step| &step.lock);
+        for hold in &self.server.holds {
+            if !locks().flatten().any(|lock| *lock == hold.lock) {
+                let problem = format!("no step needs the lock {}", hold.lock);
+                return Err(ConfigError::new("server.hold.lock", problem));
+            }
+        }
+        Ok(())
+    }
+
+    /// The numbers of this replica, or of all.
+    pub(crate) fn replicas(&self, only: Option<u32>) -> std::ops::Range<u16> {
+        match only {
+            Some(replica) => replica as u16..replica as u16 + 1,
+            None => 0..self.server.speeds.len() as u16,
+        }
     }
 
     /// Latency up to which a success counts as goodput.

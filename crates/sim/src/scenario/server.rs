@@ -7,7 +7,8 @@ use seawall_control::predict::lock::LockKind;
 use seawall_control::request::Budget;
 use serde::{Deserialize, Serialize};
 
-use super::Memory;
+use super::noise::check_holds;
+use super::{Hold, Memory, Noise};
 
 /// The servers: one or several replicas, each with its own controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,6 +39,15 @@ pub struct Server {
     /// The power that it takes, of which the controller is told. Default: nobody asks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power: Option<Power>,
+    /// Bursts in which others have the CPU.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub noise: Vec<Noise>,
+    /// Whether somebody who still gets the CPU refuses meanwhile what would wait for longer than
+    /// it may, as far as the end of a burst is foreseen (LIBROS §IV). Default false.
+    pub guardian: bool,
+    /// Work of its own that holds locks.
+    #[serde(rename = "hold", skip_serializing_if = "Vec::is_empty")]
+    pub holds: Vec<Hold>,
     /// CPU time that messages take.
     pub costs: Costs,
 }
@@ -98,6 +108,9 @@ impl Default for Server {
             memory: Memory::default(),
             preempt: None,
             power: None,
+            noise: Vec::new(),
+            guardian: false,
+            holds: Vec::new(),
             costs: Costs::default(),
         }
     }
@@ -140,6 +153,10 @@ impl Server {
         if self.preempt.as_ref().is_some_and(|preempt| preempt.quantum.is_zero()) {
             return Err(ConfigError::new("server.preempt.quantum", "give more than 0s"));
         }
+        let replicas = speeds.len() as u32;
+        self.noise.iter().try_for_each(|noise| noise.validate(replicas))?;
+        self.holds.iter().try_for_each(|hold| hold.validate(replicas))?;
+        check_holds(&self.holds)?;
         if let Some(Power { idle, core }) = self.power {
             ConfigError::check_range("server.power.idle", idle, 0.0..=1e6)?;
             ConfigError::check_range("server.power.core", core, 0.0..=1e6)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use seawall_control::config::{ConfigError, duration};
-use seawall_measure::{Load, Process, Schedule, ServiceTime};
+use seawall_measure::{Keys, Load, Process, Schedule, ServiceTime};
 use serde::{Deserialize, Serialize};
 
 use super::Bandwidth;
@@ -36,8 +36,17 @@ pub struct Workload {
     /// Default: none.
     #[serde(with = "duration::option")]
     pub deadline: Option<Duration>,
-    /// How a client chooses among replicas. Default `two-choices`.
-    pub balance: Balance,
+    /// How long a request may wait in queues at each replica that it is given to, in all: what
+    /// LIBROS calls its deadline (§III). Unlike after `deadline`, a reply is then still worth
+    /// something. Default: as long as it takes.
+    #[serde(with = "duration::option")]
+    pub budget: Option<Duration>,
+    /// What requests ask for; where that is matters with `replication`. Default: each key as often
+    /// as the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keys: Option<Keys>,
+    /// How many replicas have each key, one after the other in a ring. Default: all of them.
+    pub replication: Option<u32>,
     /// Clients that fail, and come back.
     #[serde(rename = "crash", skip_serializing_if = "Vec::is_empty")]
     pub crashes: Vec<Crash>,
@@ -106,21 +115,6 @@ fn is_true(value: &bool) -> bool {
     *value
 }
 
-/// How a client chooses among the replicas.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Balance {
-    /// One after the other.
-    RoundRobin,
-    /// Any, with equal chance.
-    Random,
-    /// Always the first; the others get what it did not take (Protego, figure 8).
-    First,
-    /// Of two at random the one that has fewer of this client's requests.
-    #[default]
-    TwoChoices,
-}
-
 /// Some clients disconnect at once, and connect again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -145,7 +139,9 @@ impl Default for Workload {
             classes: Vec::new(),
             shifts: Vec::new(),
             deadline: None,
-            balance: Balance::default(),
+            budget: None,
+            keys: None,
+            replication: None,
             crashes: Vec::new(),
         }
     }
@@ -178,7 +174,7 @@ impl Workload {
     }
 
     /// Whether a step draws from the memory.
-    pub(crate) fn draws_memory(&self) -> bool {
+    pub fn draws_memory(&self) -> bool {
         self.classes.iter().flat_map(|class| &class.steps).any(|step| step.memory.is_some())
     }
 
@@ -221,6 +217,9 @@ impl Workload {
         self.validate_mixes()?;
         if self.deadline.is_some_and(|deadline| deadline.is_zero()) {
             return Err(ConfigError::new("workload.deadline", "give more than 0s"));
+        }
+        if self.budget.is_some_and(|budget| budget.is_zero()) {
+            return Err(ConfigError::new("workload.budget", "give more than 0s"));
         }
         self.crashes.iter().try_for_each(|crash| {
             ConfigError::check_range("workload.crash.share", crash.share, 0.0..=1.0)

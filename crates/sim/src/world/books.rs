@@ -5,6 +5,7 @@ use std::fmt;
 use seawall_control::Instant;
 use seawall_measure::Outcome;
 
+use super::call::Calls;
 use super::request::{Requests, State};
 use super::semaphore::Semaphore;
 use super::server::Server;
@@ -33,6 +34,8 @@ pub enum Rule {
     HonestyPays,
     /// No core is idle while there is something to do, and what the memory slows ends in time.
     WorkConserved,
+    /// A server that gets no CPU does nothing.
+    NoneWithoutCpu,
     /// The memory semaphore lets nobody in beyond its capacity, and knows who is in.
     CapacityKept,
 }
@@ -45,6 +48,7 @@ impl fmt::Display for Rule {
             Self::BooksBalance => "the controller's books balance",
             Self::HonestyPays => "no honest client is refused as a cheat",
             Self::WorkConserved => "no core is idle while there is work",
+            Self::NoneWithoutCpu => "who gets no CPU does nothing",
             Self::CapacityKept => "the memory semaphore keeps to its capacity",
         })
     }
@@ -55,6 +59,8 @@ impl fmt::Display for Rule {
 pub(super) struct Books {
     /// Requests in each state, by their moves.
     census: [u64; State::COUNT],
+    /// Calls that have not ended.
+    open: u64,
     violation: Option<Violation>,
 }
 
@@ -66,6 +72,12 @@ impl Books {
 
     /// A client got a request to send.
     pub(super) fn offered(&mut self) {
+        self.open += 1;
+        self.copied();
+    }
+
+    /// It is to send another copy of one.
+    pub(super) fn copied(&mut self) {
         self.census[State::Waiting as usize] += 1;
     }
 
@@ -73,7 +85,7 @@ impl Books {
         let legal = match to {
             State::Sent => from == State::Waiting,
             State::Admitted => from == State::Sent,
-            State::Served => from == State::Admitted,
+            State::Served | State::Cancelled => from == State::Admitted,
             State::Refused => matches!(from, State::Sent | State::Admitted),
             // At another replica's turn.
             State::Waiting => matches!(from, State::Waiting | State::Refused),
@@ -84,7 +96,9 @@ impl Books {
         self.census[to as usize] += 1;
     }
 
-    pub(super) fn ended(&mut self, state: State, outcome: Outcome) {
+    /// A call has ended so, by this copy of it; `open` if it had not before.
+    pub(super) fn ended(&mut self, open: bool, state: State, outcome: Outcome) {
+        self.closed(open);
         let legal = match outcome {
             Outcome::Success => state == State::Served,
             Outcome::Rejected => state == State::Refused,
@@ -92,6 +106,28 @@ impl Books {
             _ => false,
         };
         self.demand(legal, Rule::OneEnd, || format!("{state:?} ended in {outcome:?}"));
+        self.leaves(state);
+    }
+
+    /// A call has ended; `open` if it had not before.
+    pub(super) fn closed(&mut self, open: bool) {
+        let left = self.open.checked_sub(1);
+        self.demand(open && left.is_some(), Rule::OneEnd, || "a call has ended twice".into());
+        self.open = left.unwrap_or(0);
+    }
+
+    /// One copy of a call was not served, and there is another one.
+    pub(super) fn failed(&mut self, open: bool, others: u8, state: State) {
+        let legal = open && others > 0 && matches!(state, State::Waiting | State::Refused);
+        self.demand(legal, Rule::OneEnd, || format!("{state:?} was the last copy of its call"));
+        self.leaves(state);
+    }
+
+    /// A copy has come to its end after its call: it never left, or its reply has come.
+    pub(super) fn surplus(&mut self, open: bool, state: State) {
+        use State::{Cancelled, Refused, Served, Waiting};
+        let legal = !open && matches!(state, Waiting | Served | Refused | Cancelled);
+        self.demand(legal, Rule::OneEnd, || format!("{state:?} was taken for surplus"));
         self.leaves(state);
     }
 
@@ -118,6 +154,32 @@ impl Books {
         self.demand(false, Rule::WorkConserved, || "an idle core has done something".into());
     }
 
+    /// A core has begun something; `stalled` if its server gets no CPU.
+    pub(super) fn core_begins(&mut self, stalled: bool) {
+        self.demand(!stalled, Rule::NoneWithoutCpu, || "a core works without CPU".into());
+    }
+
+    /// Counts the calls: those that have not ended have a copy that may still be served, and the
+    /// others have none.
+    pub(super) fn check_calls(&mut self, calls: &Calls, requests: &Requests) {
+        let open = calls.iter().filter(|call| call.is_open).count() as u64;
+        let booked = self.open;
+        self.demand(open == booked, Rule::NoneLost, || {
+            format!("{open} calls are open where {booked} are booked")
+        });
+        let is_wanted = |copy| {
+            let request = &requests[copy];
+            !(request.is_surplus || request.state == State::Orphan)
+        };
+        let wrong = calls.iter().find(|call| call.is_open != call.copies().any(is_wanted));
+        self.demand(wrong.is_none(), Rule::NoneLost, || format!("nobody works for {wrong:?}"));
+        let copies: usize = calls.iter().map(|call| call.copies().count()).sum();
+        let alive = requests.len();
+        self.demand(copies as u64 == alive, Rule::NoneLost, || {
+            format!("{alive} requests are {copies} copies of calls")
+        });
+    }
+
     /// Counts the requests that there are; somebody must have each of them, and `held` are.
     pub(super) fn check_requests(&mut self, requests: &Requests, held: u64) {
         let alive = requests.len();
@@ -130,7 +192,7 @@ impl Books {
 
     /// Looks at a server between two events.
     pub(super) fn check_server(&mut self, now: Instant, server: &Server) {
-        let neglects = server.neglects_work();
+        let neglects = server.neglects_work(now);
         self.demand(!neglects, Rule::WorkConserved, || "a core is idle while work waits".into());
         let overdue = server.memory.as_ref().is_some_and(|memory| memory.is_overdue(now));
         self.demand(!overdue, Rule::WorkConserved, || "a step should have ended".into());

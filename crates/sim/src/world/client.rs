@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use seawall_control::client::{self, Outbox};
 use seawall_control::controller::{Algorithm, Feedback, Init, Response};
+use seawall_control::replica::{self, Selector};
 use seawall_control::retry::{self, End, Policy};
 use seawall_control::{Instant, Rng};
 use seawall_measure::Outcome;
 use seawall_measure::outcome::DropReason;
 
+use super::call::Call;
 use super::request::{Chain, Request, RequestId, State};
-use super::{Event, Link, World};
-use crate::scenario::Balance;
+use super::{Cancel, Event, Link, World};
 
 /// A timer that is already due is looked at this much later, so that time goes on.
 const TICK: Duration = Duration::from_nanos(1);
@@ -26,8 +27,8 @@ pub(super) struct Client {
     pub(super) connections: Vec<Connection>,
     /// How many connections each replica had before.
     generation: u16,
-    /// The replica that is next in turn.
-    turn: usize,
+    /// Which of them a request goes to.
+    pub(super) selector: Selector,
     /// Whether what failed is tried again.
     pub(super) policy: Policy,
 }
@@ -46,7 +47,8 @@ impl Client {
     /// A client that is not connected yet.
     pub(super) fn new(id: u32, seed: u64, replicas: usize, retry: &retry::Config) -> Self {
         let (connections, policy) = (Vec::with_capacity(replicas), Policy::new(retry));
-        Self { id, seeds: Rng::new(seed), connections, generation: 0, turn: 0, policy }
+        let selector = Selector::new(&replica::Config::default(), 0, 0);
+        Self { id, seeds: Rng::new(seed), connections, generation: 0, selector, policy }
     }
 
     fn connect(
@@ -55,6 +57,7 @@ impl Client {
         algorithm: &Arc<dyn Algorithm>,
         config: &client::Config,
         init: Init,
+        seed: u64,
     ) {
         let connection = |seed| {
             let init = Init { seed, ..init };
@@ -62,6 +65,7 @@ impl Client {
             let outbox = Outbox::new(controller, config, init);
             Connection { outbox, timer: Instant::NEVER, delivered: init.now }
         };
+        self.selector = Selector::new(&config.replicas, replicas, seed);
         self.connections.extend((0..replicas).map(|_| connection(self.seeds.next_u64())));
     }
 
@@ -80,44 +84,8 @@ impl Client {
         self.connections.iter().map(|connection| connection.outbox.pending() as u64).sum()
     }
 
-    /// Replicas that were not tried.
-    pub(super) fn untried(&self, tried: u64) -> usize {
-        (0..self.connections.len()).filter(|server| tried & (1 << server) == 0).count()
-    }
-
     pub(super) fn link(&self, server: usize) -> Link {
         Link { client: self.id, server: server as u16, generation: self.generation }
-    }
-
-    /// A replica that was not tried.
-    pub(super) fn choose(&mut self, balance: Balance, tried: u64, rng: &mut Rng) -> usize {
-        if self.connections.len() == 1 {
-            return 0;
-        }
-        let untried = |server: &usize| tried & (1 << server) == 0;
-        let open: Vec<usize> = (0..self.connections.len()).filter(untried).collect();
-        let replicas = open.len();
-        if replicas == 1 {
-            return open[0];
-        }
-        match balance {
-            Balance::First => open[0],
-            Balance::RoundRobin => {
-                self.turn = (self.turn + 1) % replicas;
-                open[self.turn]
-            }
-            Balance::Random => open[rng.below(replicas as u64) as usize],
-            Balance::TwoChoices => {
-                let one = rng.below(replicas as u64) as usize;
-                let other = (one + 1 + rng.below(replicas as u64 - 1) as usize) % replicas;
-                let (one, other) = (open[one], open[other]);
-                let load = |server: usize| {
-                    let outbox = &self.connections[server].outbox;
-                    outbox.pending() + outbox.outstanding() as usize
-                };
-                if load(other) < load(one) { other } else { one }
-            }
-        }
     }
 }
 
@@ -127,7 +95,8 @@ impl World<'_> {
         let client = &mut self.clients[client as usize];
         let init = Init { now: self.now, ..self.init };
         let config = &self.scenario.admission.client;
-        client.connect(self.servers.len(), &self.algorithm, config, init);
+        let seed = self.selection.next_u64();
+        client.connect(self.servers.len(), &self.algorithm, config, init, seed);
         for (index, server) in self.servers.iter_mut().enumerate() {
             server.open(self.now, client.link(index));
         }
@@ -140,11 +109,7 @@ impl World<'_> {
         let gone: Vec<u32> =
             (0..share).filter(|&client| !self.clients[client as usize].is_away()).collect();
         for id in self.requests.ids_of(|link| gone.binary_search(&link.client).is_ok()) {
-            match self.requests[id].state {
-                State::Orphan => {}
-                State::Waiting => self.end(id, Outcome::DroppedAtClient(DropReason::Disconnected)),
-                _ => self.orphan(id),
-            }
+            self.bereave(id);
         }
         for client in gone {
             self.clients[client as usize].leave();
@@ -153,12 +118,28 @@ impl World<'_> {
         }
     }
 
-    /// The request ends here and now, although somebody still has it.
-    fn orphan(&mut self, id: RequestId) {
-        self.books.orphaned(self.requests[id].state);
-        self.requests[id].state = State::Orphan;
-        let Request { class, scheduled, .. } = self.requests[id];
-        self.tell(class, scheduled, Outcome::Cancelled);
+    /// The client of this request is gone: its call ends here and now, although somebody still has
+    /// the request.
+    fn bereave(&mut self, id: RequestId) {
+        let Request { state, call: owner, .. } = self.requests[id];
+        if state == State::Orphan {
+            return;
+        }
+        let call = &mut self.calls[owner];
+        if std::mem::replace(&mut call.is_open, false) {
+            let requests = &self.requests;
+            let sent = call.copies().any(|copy| requests[copy].state != State::Waiting);
+            let (class, scheduled) = (call.class, call.scheduled);
+            let dropped = Outcome::DroppedAtClient(DropReason::Disconnected);
+            self.books.closed(true);
+            self.tell(class, scheduled, if sent { Outcome::Cancelled } else { dropped });
+        }
+        if state == State::Waiting {
+            self.drop_surplus(id);
+        } else {
+            self.books.orphaned(state);
+            self.requests[id].state = State::Orphan;
+        }
     }
 
     /// A request is due at a client.
@@ -171,10 +152,19 @@ impl World<'_> {
             return self.tell(class, self.now, dropped);
         }
         owner.policy.on_call();
+        let hedge = owner.policy.hedge_after();
         let link = owner.link(0);
         let kind = (class, self.classes.is_droppable(class));
-        let id = self.requests.insert(Request::new(self.now, link, kind, nature));
+        let eligible = self.placement.draw(&mut self.nature);
+        let (serial, call) = (self.next_serial(), self.next_serial());
+        let call_id = self.calls.insert(Call::new(self.now, class, call, eligible));
+        let request = Request::new((call_id, serial), self.now, link, kind, nature);
+        let id = self.requests.insert(request);
+        self.calls[call_id].add(id);
         self.books.offered();
+        if let Some(after) = hedge {
+            self.events.push(self.now + after, Event::Copy { call: call_id, serial: call });
+        }
         self.submit(id);
     }
 
@@ -189,16 +179,16 @@ impl World<'_> {
         }
         while let Some(id) = self.requests.take_first(&mut replies) {
             let request = &self.requests[id];
-            let served = request.state == State::Served;
+            let (state, is_surplus) = (request.state, request.is_surplus);
             let mut response = Response::new(self.now.since(request.sent), feedback);
-            response.served = served;
+            response.served = state != State::Refused;
             if let Some(connection) = standing(&mut self.clients, link) {
                 connection.outbox.on_response(self.now, &response);
             }
-            if served {
-                self.end(id, Outcome::Success);
-            } else {
-                self.give_up(id, End::Refused, Outcome::Rejected);
+            match state {
+                _ if is_surplus => self.drop_surplus(id),
+                State::Served => self.served(id),
+                _ => self.refused(id),
             }
         }
         self.flush(link);
@@ -216,15 +206,25 @@ impl World<'_> {
 
     /// Lets everything leave that may, in one message, and gives up what will never.
     pub(super) fn flush(&mut self, link: Link) {
+        self.flush_with(link, None);
+    }
+
+    /// The same when `newest` was just put into the outbox, and may go elsewhere if it would wait
+    /// for too long; that is decided before anything that is given up comes to another outbox.
+    pub(super) fn flush_with(&mut self, link: Link, newest: Option<RequestId>) {
         let Some(connection) = standing(&mut self.clients, link) else { return };
-        let mut leaving = Chain::EMPTY;
+        let (mut leaving, mut surplus) = (Chain::EMPTY, Vec::new());
         while let Some(departed) = connection.outbox.poll_send(self.now) {
             let id = departed.item;
+            if self.requests[id].is_surplus {
+                connection.outbox.withdraw();
+                surplus.push(id);
+                continue;
+            }
             self.books.moves(self.requests[id].state, State::Sent);
             let request = &mut self.requests[id];
             request.state = State::Sent;
             request.sent = self.now;
-            request.attempts = request.attempts.saturating_add(1);
             request.report = departed.report;
             self.requests.append(&mut leaving, id);
         }
@@ -234,17 +234,41 @@ impl World<'_> {
             dropped.push(drop);
         }
         self.rearm(link);
+        let waits = |id: &RequestId| {
+            self.requests[*id].state == State::Waiting
+                && dropped.iter().all(|(dropped, _)| dropped != id)
+        };
+        let moves = newest.filter(waits).filter(|id| self.take_back(link, *id));
+        surplus.into_iter().for_each(|id| self.drop_surplus(id));
         for (id, reason) in dropped {
+            if self.requests[id].is_surplus {
+                self.drop_surplus(id);
+                continue;
+            }
             self.give_up(id, End::NoCredit, Outcome::DroppedAtClient(reason.into()));
         }
         if leaving.len > 0 || report.is_some() {
-            self.on_the_way += u64::from(leaving.len);
-            let delay = self.network_delay();
-            let Some(connection) = standing(&mut self.clients, link) else { return };
-            connection.delivered = connection.delivered.max(self.now + delay);
-            let message = Event::ToServer { link, requests: leaving, report };
-            self.events.push(connection.delivered, message);
+            self.send(link, leaving, report, None);
         }
+        if let Some(id) = moves {
+            self.give_up(id, End::NoCredit, Outcome::DroppedAtClient(DropReason::Expired));
+        }
+    }
+
+    /// A message leaves for a server.
+    pub(super) fn send(
+        &mut self,
+        link: Link,
+        requests: Chain,
+        report: Option<client::Report>,
+        cancel: Option<Cancel>,
+    ) {
+        self.on_the_way += u64::from(requests.len);
+        let delay = self.network_delay();
+        let Some(connection) = standing(&mut self.clients, link) else { return };
+        connection.delivered = connection.delivered.max(self.now + delay);
+        let message = Event::ToServer { link, requests, report, cancel };
+        self.events.push(connection.delivered, message);
     }
 
     /// Sees to it that the outbox is looked at when it wants to be.

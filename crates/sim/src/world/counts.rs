@@ -19,6 +19,9 @@ pub struct Counts {
     pub refused_at_entry: u64,
     /// Requests refused at the run queue, when they came or when they were to run, or at a lock.
     pub refused_later: u64,
+    /// Requests refused by the guardian while their server got no CPU.
+    #[serde(default)]
+    pub refused_at_cpu: u64,
     /// Requests refused at the memory semaphore.
     #[serde(default)]
     pub refused_at_memory: u64,
@@ -34,6 +37,7 @@ impl Counts {
         self.busy_ns += other.busy_ns;
         self.refused_at_entry += other.refused_at_entry;
         self.refused_later += other.refused_later;
+        self.refused_at_cpu += other.refused_at_cpu;
         self.refused_at_memory += other.refused_at_memory;
     }
 }

@@ -25,7 +25,7 @@ impl World<'_> {
                 Err(rejected) => {
                     self.unlock(index, id);
                     let link = self.requests[id].link;
-                    return self.refuse(link, id, rejected.stage);
+                    return self.refuse(link, id, &rejected);
                 }
             }
         }

@@ -22,11 +22,14 @@ impl World<'_> {
             return self.drop_orphan(index, id);
         }
         request.context.charge(now.since(since));
+        if request.is_cancelled {
+            return self.drop_cancelled(index, id);
+        }
         if !std::mem::replace(&mut request.begun, true) {
             (request.started, request.waited) = (now, request.context.charged());
             if let Err(rejected) = self.still_worth_it(index, id) {
                 let link = self.requests[id].link;
-                return self.refuse(link, id, rejected.stage);
+                return self.refuse(link, id, &rejected);
             }
         }
         self.step(index, id);
@@ -63,7 +66,7 @@ impl World<'_> {
             let policy = if step.plain { LockKind::Plain } else { self.scenario.server.locks };
             if let Err(rejected) = approach(policy, lock, &request.context, stage, self.now) {
                 let link = request.link;
-                return self.refuse(link, id, rejected.stage);
+                return self.refuse(link, id, &rejected);
             }
             let waits_in_turn = request.droppable || step.plain;
             if !lock.acquire(self.now, id, waits_in_turn) {
@@ -119,9 +122,14 @@ impl World<'_> {
             return false;
         }
         if self.classes.step(request.class, request.step).is_some() {
+            if request.is_cancelled {
+                self.drop_cancelled(index, id);
+                return false;
+            }
             return true;
         }
-        let service = request.service(self.now);
+        let service = request.service_until(self.now);
+        request.service = service;
         self.servers[usize::from(index)].predictor.on_served(request.worked, service);
         let link = request.link;
         self.ready(link, id, State::Served);
@@ -135,13 +143,8 @@ impl World<'_> {
             return;
         }
         let step = self.classes.step(request.class, request.step).expect("its steps are not over");
-        let server = &mut self.servers[usize::from(index)];
-        if let Some((next, waited)) =
-            step.lock.and_then(|lock| server.locks[lock].release(self.now))
-        {
-            self.requests[next].has_lock = true;
-            self.requests[next].context.charge(waited);
-            server.runnable.push(self.now, self.requests[next].droppable, next);
+        if let Some(lock) = step.lock {
+            self.hand_over(index, lock);
         }
     }
 
@@ -149,7 +152,7 @@ impl World<'_> {
     fn drop_orphan(&mut self, index: u16, id: RequestId) {
         self.leave_memory(index, id);
         self.unlock(index, id);
-        self.books.forgotten(self.requests.remove(id).state);
+        self.forget_one(id);
     }
 }
 

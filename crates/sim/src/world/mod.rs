@@ -10,14 +10,20 @@
 //! `seawall-control`: the same code that a live client and server run.
 
 mod books;
+mod call;
 mod client;
+mod copies;
 mod counts;
 mod drawing;
+mod entry;
 mod handler;
+mod holds;
 mod level;
 mod lock;
 mod memory;
 mod meters;
+mod noise;
+mod placement;
 mod recovery;
 mod request;
 mod retry;
@@ -46,9 +52,11 @@ pub use meters::MemoryUse;
 use crate::queue::Queue;
 use crate::scenario::Scenario;
 use books::Books;
+use call::{CallId, Calls};
 use client::Client;
+use placement::Placement;
 use recovery::Recovery;
-use request::{Chain, Request, RequestId, Requests, State};
+use request::{Chain, RequestId, Requests, State};
 use server::Server;
 use tracing::Trace;
 
@@ -63,8 +71,11 @@ const AUDIT_PERIOD: Duration = Duration::from_millis(1);
 enum Event {
     /// A request is due at a client.
     Due { client: u32 },
-    /// A message reaches a server; the report is of a client that sends no request.
-    ToServer { link: Link, requests: Chain, report: Option<ClientReport> },
+    /// It is time for a second copy of a call, if that is not answered yet.
+    Copy { call: CallId, serial: u32 },
+    /// A message reaches a server; the report is of a client that sends no request, and the other
+    /// of one that gives a request up.
+    ToServer { link: Link, requests: Chain, report: Option<ClientReport>, cancel: Option<Cancel> },
     /// A core has done what it worked on.
     CoreDone { server: u16, core: u16 },
     /// A handler has waited for what it waits for.
@@ -86,8 +97,23 @@ enum Event {
     Crash { index: u16 },
     /// One of them is back.
     Return { client: u32 },
+    /// Others take the CPU from a server.
+    Noise { source: u16 },
+    /// They leave it, unless more of them have come.
+    Resume { server: u16 },
+    /// Some work of a server's own needs a lock.
+    HoldDue { holder: u16 },
+    /// It is done, unless it was delayed.
+    HoldDone { holder: u16 },
     /// All books are counted.
     Audit,
+}
+
+/// A request that its client gives up, as it tells the server.
+#[derive(Clone, Copy, Debug)]
+struct Cancel {
+    request: RequestId,
+    serial: u32,
 }
 
 /// One connection, and which one of those that its client had to that server one after the other.
@@ -113,11 +139,18 @@ pub struct World<'a> {
     /// What the next arrivals are, apart from when: the same for every algorithm.
     nature: Rng,
     network: Rng,
-    balance: Rng,
+    /// Seeds for what chooses among replicas.
+    selection: Rng,
+    placement: Placement,
     classes: request::Mix,
+    calls: Calls,
     requests: Requests,
+    /// Calls and copies of them so far.
+    serial: u32,
     clients: Vec<Client>,
     servers: Vec<Server>,
+    noises: Vec<noise::Source<'a>>,
+    holders: Vec<holds::Holder<'a>>,
     /// Requests in messages that the network has.
     on_the_way: u64,
     books: Books,
@@ -136,10 +169,16 @@ enum Fault {
     LosesReplies,
     /// A request is answered although it was already.
     AnswersTwice,
+    /// Who got the first reply to one of two copies waits for the other one, too.
+    CountsCopies,
+    /// A second copy is not given up when the first one is served.
+    ForgetsCopies,
     /// The server takes windows as acknowledged that no client was told.
     ForgetsWindows,
     /// A core that has written something is not used again.
     ForgetsCores,
+    /// A server that gets no CPU works.
+    IgnoresNoise,
     /// A place of the memory semaphore is not given back.
     KeepsPlaces,
     /// The memory semaphore lets in one more than it may.
@@ -208,8 +247,11 @@ impl<'a> World<'a> {
             arrivals,
             nature: seeds.fork(),
             network: seeds.fork(),
-            balance: seeds.fork(),
+            selection: seeds.fork(),
+            placement: Placement::new(scenario),
+            calls: Calls::default(),
             requests: Requests::default(),
+            serial: 0,
             books: Books::default(),
             recorder: Recorder::new(recorder).expect("the scenario was checked"),
             first_failures: Latencies::new(),
@@ -218,11 +260,17 @@ impl<'a> World<'a> {
             trace: Trace::default(),
             fault: None,
             servers: Vec::new(),
+            noises: Vec::new(),
+            holders: Vec::new(),
             on_the_way: 0,
             clients: Vec::new(),
             classes,
         };
         world.populate(&mut seeds);
+        world.noises = noise::sources(scenario, &mut seeds);
+        world.holders = holds::holders(scenario, |name| world.classes.lock(name), &mut seeds);
+        world.schedule_noises();
+        world.schedule_holds();
         Ok(world)
     }
 
@@ -289,7 +337,10 @@ impl<'a> World<'a> {
                 self.schedule_arrival();
                 self.offer(client);
             }
-            Event::ToServer { link, requests, report } => self.receive(link, requests, report),
+            Event::Copy { call, serial } => self.copy(call, serial),
+            Event::ToServer { link, requests, report, cancel } => {
+                self.receive(link, requests, report, cancel);
+            }
             Event::CoreDone { server, core } => self.core_done(server, core),
             Event::Awake { server, request } => self.awake(server, request),
             Event::Memory { server, epoch } => self.memory_event(server, epoch),
@@ -300,6 +351,10 @@ impl<'a> World<'a> {
             Event::ServerTimer { server } => self.server_timer(server),
             Event::Crash { index } => self.crash(index),
             Event::Return { client } => self.connect(client),
+            Event::Noise { source } => self.noise(source),
+            Event::Resume { server } => self.resume(server),
+            Event::HoldDue { holder } => self.hold_due(holder),
+            Event::HoldDone { holder } => self.hold_done(holder),
             Event::Audit => {
                 self.audit();
                 if self.now < self.window.end {
@@ -322,18 +377,27 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A request has come to its end, whatever it is.
+    /// A call has come to its end, whatever it is, by this copy of it.
     fn end(&mut self, id: RequestId, outcome: Outcome) {
         let request = self.requests.remove(id);
-        self.books.ended(request.state, outcome);
+        let call = &mut self.calls[request.call];
+        let was_open = std::mem::replace(&mut call.is_open, false);
+        self.books.ended(was_open, request.state, outcome);
+        self.calls.remove_copy(request.call, id);
         self.tell(request.class, request.scheduled, outcome);
     }
 
     /// Those of these requests that ended when their client did are forgotten for good.
     fn forget(&mut self, mut requests: Chain) {
         while let Some(id) = self.requests.take_first(&mut requests) {
-            self.books.forgotten(self.requests.remove(id).state);
+            self.forget_one(id);
         }
+    }
+
+    fn forget_one(&mut self, id: RequestId) {
+        let request = self.requests.remove(id);
+        self.books.forgotten(request.state);
+        self.calls.remove_copy(request.call, id);
     }
 
     /// Counts how a request ended.
@@ -371,19 +435,19 @@ impl<'a> World<'a> {
         let at_clients: u64 = self.clients.iter().map(Client::holds).sum();
         let at_servers: u64 = self.servers.iter().map(Server::holds).sum();
         self.books.check_requests(&self.requests, at_clients + self.on_the_way + at_servers);
+        self.books.check_calls(&self.calls, &self.requests);
     }
 
-    /// Requests that nothing has come back for.
+    /// Calls that nothing has come back for.
     fn forsake_the_rest(&mut self) {
-        for (_, Request { state, class, scheduled, .. }) in std::mem::take(&mut self.requests) {
-            match state {
-                State::Orphan => {}
-                State::Waiting => {
-                    let dropped = Outcome::DroppedAtClient(DropReason::Expired);
-                    self.tell(class, scheduled, dropped);
-                }
-                _ => self.tell(class, scheduled, Outcome::Unanswered),
-            }
+        let (calls, requests) = (std::mem::take(&mut self.calls), &self.requests);
+        let is_sent = |copy| requests[copy].state != State::Waiting;
+        let rest = calls.iter().filter(|call| call.is_open);
+        let rest: Vec<(u8, Instant, bool)> =
+            rest.map(|call| (call.class, call.scheduled, call.copies().any(is_sent))).collect();
+        for (class, scheduled, sent) in rest {
+            let dropped = Outcome::DroppedAtClient(DropReason::Expired);
+            self.tell(class, scheduled, if sent { Outcome::Unanswered } else { dropped });
         }
     }
 

@@ -10,6 +10,7 @@ use seawall_measure::ServiceTime;
 use slab::Slab;
 
 use super::Link;
+use super::call::CallId;
 use crate::scenario::{self, Bandwidth, Workload};
 
 /// Place of a request among all; reused after its end.
@@ -31,19 +32,30 @@ pub(super) enum State {
     Served,
     /// Its reply is ready, refused.
     Refused,
+    /// Its reply is ready: it was given up for another copy of its call.
+    Cancelled,
     /// Its client is gone; it ended then, and whoever still has it forgets it.
     Orphan,
 }
 
 impl State {
     /// How many there are.
-    pub(super) const COUNT: usize = 6;
+    pub(super) const COUNT: usize = 7;
 }
 
-/// One request.
+/// One request: a copy of a call.
 #[derive(Debug)]
 pub(super) struct Request {
+    pub(super) call: CallId,
+    /// Tells it from requests that had the same place before.
+    pub(super) serial: u32,
+    /// Its call has ended with another copy, as its client knows.
+    pub(super) is_surplus: bool,
+    /// … as its server was told.
+    pub(super) is_cancelled: bool,
     pub(super) scheduled: Instant,
+    /// When its replica was chosen.
+    pub(super) asked: Instant,
     pub(super) sent: Instant,
     pub(super) arrived: Instant,
     /// Number of the call, the same whatever else happens.
@@ -63,16 +75,17 @@ pub(super) struct Request {
     pub(super) draws_since: Option<Instant>,
     /// What its step has left, if it was preempted.
     pub(super) left: Duration,
-    /// How often it was sent, and to which replicas, as the bits of their numbers, it was given.
-    pub(super) attempts: u8,
-    pub(super) tried: u64,
-    /// Where it was refused.
+    /// Where it was refused, and for which predicted delay.
     pub(super) refused_at: Stage,
+    pub(super) refused_for: Duration,
     /// When its first step began, what it had waited until then, and the CPU time that all steps
     /// had so far.
     pub(super) started: Instant,
     pub(super) waited: Duration,
     pub(super) worked: Duration,
+    /// What its reply tells: how long its handler took, and the server's queueing delay.
+    pub(super) service: Duration,
+    pub(super) queue_delay: Duration,
     /// What its client told with it.
     pub(super) report: Report,
     /// Draws the times of its steps: the same whatever else happens.
@@ -96,14 +109,21 @@ pub(super) struct Chain {
 }
 
 impl Request {
+    /// A copy of a call that is not sent yet.
     pub(super) fn new(
+        (call, serial): (CallId, u32),
         scheduled: Instant,
         link: Link,
         (class, droppable): (u8, bool),
         nature: u64,
     ) -> Self {
         Self {
+            call,
+            serial,
+            is_surplus: false,
+            is_cancelled: false,
             scheduled,
+            asked: scheduled,
             sent: scheduled,
             arrived: scheduled,
             number: nature,
@@ -116,12 +136,13 @@ impl Request {
             has_lock: false,
             draws_since: None,
             left: Duration::ZERO,
-            attempts: 0,
-            tried: 0,
             refused_at: Stage::ADMISSION,
+            refused_for: Duration::ZERO,
             started: scheduled,
             waited: Duration::ZERO,
             worked: Duration::ZERO,
+            service: Duration::ZERO,
+            queue_delay: Duration::ZERO,
             report: Report { demand: 0, window_ack: 0 },
             work: Rng::new(nature),
             next: NOBODY,
@@ -139,7 +160,7 @@ impl Request {
     }
 
     /// From its first step until now, without what it waited for cores and locks meanwhile.
-    pub(super) fn service(&self, now: Instant) -> Duration {
+    pub(super) fn service_until(&self, now: Instant) -> Duration {
         let waited = self.context.charged().saturating_sub(self.waited);
         now.since(self.started).saturating_sub(waited)
     }
@@ -154,8 +175,9 @@ impl Requests {
         self.0.remove(id as usize)
     }
 
-    pub(super) fn get(&self, id: RequestId) -> Option<&Request> {
-        self.0.get(id as usize)
+    /// The request of this serial number, if it is still there.
+    pub(super) fn find(&mut self, id: RequestId, serial: u32) -> Option<&mut Request> {
+        self.0.get_mut(id as usize).filter(|request| request.serial == serial)
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -218,16 +240,12 @@ impl IndexMut<RequestId> for Requests {
     }
 }
 
-impl IntoIterator for Requests {
-    type Item = (usize, Request);
-    type IntoIter = slab::IntoIter<Request>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
-    }
-}
-
 impl Chain {
+    /// The first of those that are in it.
+    pub(super) fn first(&self) -> RequestId {
+        self.first
+    }
+
     pub(super) const EMPTY: Self = Self { first: NOBODY, last: NOBODY, len: 0 };
 }
 
@@ -235,7 +253,8 @@ impl Chain {
 #[derive(Debug)]
 pub(super) struct Mix {
     classes: Vec<Class>,
-    locks: usize,
+    /// Their names.
+    locks: Vec<String>,
     /// Up to which draw from 0 to 1 a request is of each class.
     bounds: Vec<f64>,
     /// The same for later times, the next one last, and when that is.
@@ -291,7 +310,7 @@ impl Mix {
         let mixes = workload.mixes().into_iter().rev();
         let later = mixes.map(|(at, shares)| (Instant::ORIGIN + at, bounds(&shares))).collect();
         let (bounds, next) = (Vec::new(), Instant::ORIGIN);
-        Self { classes, locks: locks.len(), bounds, later, next }
+        Self { classes, locks, bounds, later, next }
     }
 
     /// The class of the next request.
@@ -324,7 +343,12 @@ impl Mix {
 
     /// How many locks the steps need.
     pub(super) fn locks(&self) -> usize {
-        self.locks
+        self.locks.len()
+    }
+
+    /// The number of a lock.
+    pub(super) fn lock(&self, name: &str) -> Option<usize> {
+        self.locks.iter().position(|known| known == name)
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {

@@ -6,21 +6,22 @@ use std::time::Duration;
 
 use seawall_control::client::Report;
 use seawall_control::controller::{
-    Algorithm, Arrival, Completion, Feedback, Init, Outcome, Refusal, RefusalReason,
-    ServerController, SessionEvent, SessionId, Signal, Verdict,
+    Algorithm, Completion, Feedback, Init, Outcome, ServerController, SessionEvent, SessionId,
+    Signal,
 };
 use seawall_control::lanes::Lanes;
 use seawall_control::predict::queue;
-use seawall_control::request::{Budget, Claims, Class, Context, Identity, Stage};
+use seawall_control::request::{Budget, Class, Identity};
 use seawall_control::{Instant, time};
 
 use super::counts::Counts;
 use super::lock::Lock;
 use super::memory::{Drawn, Memory};
 use super::meters::Meters;
+use super::noise::Stall;
 use super::request::{Chain, Mix, RequestId, State};
 use super::semaphore::Semaphore;
-use super::{Event, Fault, Link, World};
+use super::{Cancel, Event, Fault, Link, World};
 use crate::scenario::{Bandwidth, Costs, Scenario};
 
 /// One server.
@@ -29,17 +30,20 @@ pub(super) struct Server {
     index: u16,
     pub(super) controller: Box<dyn ServerController>,
     pub(super) predictor: queue::RunQueue,
-    budget: Budget,
+    pub(super) budget: Budget,
     costs: Costs,
     slowness: f64,
     /// Messages that wait for a core: to be read, or to be written.
-    messages: VecDeque<Task>,
+    pub(super) messages: VecDeque<Task>,
     /// Requests that wait for one.
     pub(super) runnable: Lanes<RequestId>,
     cores: Vec<Work>,
+    /// When each of them is done with what it works on.
+    due: Vec<Instant>,
     idle: Vec<u16>,
+    pub(super) stall: Stall,
     /// By client.
-    sessions: Vec<Session>,
+    pub(super) sessions: Vec<Session>,
     pub(super) locks: Vec<Lock>,
     /// What the cores share, if any step draws from it, and who guards it.
     pub(super) memory: Option<Box<Memory>>,
@@ -48,21 +52,30 @@ pub(super) struct Server {
     /// Requests whose handlers wait for something other than a core or a lock.
     pub(super) asleep: u32,
     /// The longest that a message waited to be read since the controller was last told.
-    read_delay: Duration,
+    pub(super) read_delay: Duration,
     /// When a timer event is due.
     timer: Instant,
-    counts: Counts,
+    pub(super) counts: Counts,
 }
 
 /// Something for an idle core to do. It counts as waiting since it was put into its queue.
 #[derive(Clone, Copy, Debug)]
-enum Task {
+pub(super) enum Task {
     /// Read what a client sent.
-    Read { link: Link, requests: Chain, report: Option<Report>, queued: Instant },
+    Read { message: Message, queued: Instant },
     /// Write what is ready for a client.
     Write { link: Link },
     /// Run a request.
     Run { request: RequestId, since: Instant },
+}
+
+/// What a client sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Message {
+    pub(super) link: Link,
+    pub(super) requests: Chain,
+    pub(super) report: Option<Report>,
+    pub(super) cancel: Option<Cancel>,
 }
 
 /// What a core is doing.
@@ -70,9 +83,7 @@ enum Task {
 pub(super) enum Work {
     Nothing,
     Reading {
-        link: Link,
-        requests: Chain,
-        report: Option<Report>,
+        message: Message,
         queued: Instant,
     },
     Running {
@@ -91,8 +102,8 @@ pub(super) enum Work {
 
 /// A server's end of a connection.
 #[derive(Clone, Copy, Debug)]
-struct Session {
-    generation: u16,
+pub(super) struct Session {
+    pub(super) generation: u16,
     /// Replies that are not written yet.
     ready: Chain,
     /// News for the client that no reply carries.
@@ -101,6 +112,16 @@ struct Session {
     window: u32,
     /// True from when something is ready until it is written.
     writing: bool,
+}
+
+impl Task {
+    /// What is not read yet, and since when.
+    pub(super) fn unread(&mut self) -> Option<(&mut Message, Instant)> {
+        match self {
+            Self::Read { message, queued } => Some((message, *queued)),
+            _ => None,
+        }
+    }
 }
 
 impl Session {
@@ -140,6 +161,8 @@ impl Server {
             messages: VecDeque::new(),
             runnable: Lanes::default(),
             cores: vec![Work::Nothing; cores as usize],
+            due: vec![init.now; cores as usize],
+            stall: Stall::default(),
             idle: (0..cores as u16).rev().collect(),
             sessions: vec![Session::new(0); scenario.workload.clients as usize],
             locks: (0..classes.locks()).map(|_| Lock::default()).collect(),
@@ -158,8 +181,8 @@ impl Server {
     }
 
     /// What an idle core should do, if there is one and there is something to do.
-    fn next_task(&mut self) -> Option<Task> {
-        if self.idle.is_empty() {
+    fn next_task(&mut self, stalls: bool) -> Option<Task> {
+        if self.idle.is_empty() || stalls {
             return None;
         }
         let run = |(since, request)| Task::Run { request, since };
@@ -169,12 +192,12 @@ impl Server {
     /// Requests that are in it, wherever.
     pub(super) fn holds(&self) -> u64 {
         let read = |task: &Task| match task {
-            Task::Read { requests, .. } => requests.len,
+            Task::Read { message, .. } => message.requests.len,
             _ => 0,
         };
         let at_work = |work: &Work| match work {
             Work::Nothing => 0,
-            Work::Reading { requests, .. } => requests.len,
+            Work::Reading { message, .. } => message.requests.len,
             Work::Running { .. } | Work::Switching { .. } => 1,
             Work::Writing { replies, .. } => replies.len,
         };
@@ -186,10 +209,16 @@ impl Server {
         u64::from(messages + cores + ready + self.asleep) + (self.runnable.len() + blocked) as u64
     }
 
-    /// Whether a core is idle although there is something to do.
-    pub(super) fn neglects_work(&self) -> bool {
+    /// Whether a core is idle although there is something to do, and the CPU to do it.
+    pub(super) fn neglects_work(&self, now: Instant) -> bool {
         let idle = self.cores.iter().filter(|work| matches!(work, Work::Nothing)).count();
-        idle > 0 && self.has_waiting()
+        // In the instant in which a stall ends nothing may have begun yet.
+        idle > 0 && self.has_waiting() && now > self.stall.until
+    }
+
+    /// What its cores work on takes longer by this.
+    pub(super) fn delay_work(&mut self, delay: Duration) {
+        self.due.iter_mut().for_each(|due| *due = *due + delay);
     }
 
     /// Whether anything waits for a core.
@@ -249,18 +278,19 @@ impl Server {
         self.controller.on_session(now, session(link), SessionEvent::Opened(Identity::default()));
     }
 
-    fn age(&self, now: Instant) -> Duration {
+    pub(super) fn age(&self, now: Instant) -> Duration {
         self.runnable.oldest().map_or(Duration::ZERO, |oldest| now.since(oldest))
     }
 
-    /// Tells the controller the queueing delay, as a live server does.
-    fn signal(&mut self, now: Instant) {
+    /// Tells the controller the queueing delay, as a live server does, and returns it.
+    fn signal(&mut self, now: Instant) -> Duration {
         let delay = std::mem::take(&mut self.read_delay) + self.age(now);
         self.controller.on_signal(now, Signal::QueueDelay(delay));
+        delay
     }
 
     /// Hands out all that the controller wants clients to be told.
-    fn push(&mut self, now: Instant) {
+    pub(super) fn push(&mut self, now: Instant) {
         while let Some((id, feedback)) = self.controller.poll_push(now) {
             let session = &mut self.sessions[id.slot as usize];
             if u32::from(session.generation) == id.generation {
@@ -295,12 +325,24 @@ impl Server {
 
 impl World<'_> {
     /// A message has reached a server.
-    pub(super) fn receive(&mut self, link: Link, requests: Chain, report: Option<Report>) {
+    pub(super) fn receive(
+        &mut self,
+        link: Link,
+        requests: Chain,
+        report: Option<Report>,
+        cancel: Option<Cancel>,
+    ) {
         let measured = self.is_measured();
         self.on_the_way -= u64::from(requests.len);
         let server = &mut self.servers[usize::from(link.server)];
         server.counts.received += u64::from(measured);
-        server.messages.push_back(Task::Read { link, requests, report, queued: self.now });
+        let requests = match self.scenario.server.guardian {
+            true => self.guard(link.server, requests, Duration::ZERO),
+            false => requests,
+        };
+        let server = &mut self.servers[usize::from(link.server)];
+        let message = Message { link, requests, report, cancel };
+        server.messages.push_back(Task::Read { message, queued: self.now });
         self.dispatch(link.server);
     }
 
@@ -325,6 +367,10 @@ impl World<'_> {
         if server.timer != now {
             return;
         }
+        if server.stall.is_on(now) {
+            server.timer = server.stall.until;
+            return self.events.push(server.timer, Event::ServerTimer { server: index });
+        }
         server.timer = Instant::NEVER;
         if server.controller.poll_timeout().is_some_and(|at| at <= now) {
             server.signal(now);
@@ -337,11 +383,15 @@ impl World<'_> {
     /// A core is free again.
     pub(super) fn core_done(&mut self, index: u16, core: u16) {
         let server = &mut self.servers[usize::from(index)];
+        let due = server.due[usize::from(core)];
+        if due > self.now {
+            return self.events.push(due, Event::CoreDone { server: index, core });
+        }
         match std::mem::replace(&mut server.cores[usize::from(core)], Work::Nothing) {
             Work::Nothing => self.books.core_was_idle(),
-            Work::Reading { link, requests, report, queued } => {
+            Work::Reading { message, queued } => {
                 server.idle.push(core);
-                self.judge(link, requests, report, queued);
+                self.judge(message, queued);
             }
             Work::Running { request } if !self.requests[request].left.is_zero() => {
                 self.preempt(index, core, request);
@@ -367,11 +417,11 @@ impl World<'_> {
 
     /// Gives idle cores something to do, as long as there is something.
     pub(super) fn dispatch(&mut self, index: u16) {
-        while let Some(task) = self.servers[usize::from(index)].next_task() {
+        let stall = self.servers[usize::from(index)].stall;
+        let stalls = stall.is_on(self.now) && !self.has(Fault::IgnoresNoise);
+        while let Some(task) = self.servers[usize::from(index)].next_task(stalls) {
             match task {
-                Task::Read { link, requests, report, queued } => {
-                    self.read(link, requests, report, queued);
-                }
+                Task::Read { message, queued } => self.read(message, queued),
                 Task::Write { link } => self.write(link),
                 Task::Run { request, since } => self.run_first(index, since, request),
             }
@@ -379,95 +429,12 @@ impl World<'_> {
         self.rearm_server(index);
     }
 
-    fn read(&mut self, link: Link, requests: Chain, report: Option<Report>, queued: Instant) {
+    fn read(&mut self, message: Message, queued: Instant) {
+        let Message { link, requests, report, cancel } = message;
         let costs = &self.servers[usize::from(link.server)].costs;
-        let items = requests.len + u32::from(report.is_some());
+        let items = requests.len + u32::from(report.is_some()) + u32::from(cancel.is_some());
         let time = costs.receive + costs.request * items;
-        self.occupy(link.server, Work::Reading { link, requests, report, queued }, time);
-    }
-
-    /// Requests have been read: which of them may join the run queue?
-    fn judge(&mut self, link: Link, mut requests: Chain, report: Option<Report>, queued: Instant) {
-        let (now, waited) = (self.now, self.now.since(queued));
-        let server = &mut self.servers[usize::from(link.server)];
-        if server.sessions[link.client as usize].generation != link.generation {
-            return self.forget(requests);
-        }
-        server.read_delay = server.read_delay.max(waited);
-        if let Some(Report { demand, window_ack }) = report {
-            let event = SessionEvent::Demand { demand, window_ack };
-            server.controller.on_session(now, session(link), event);
-            server.push(now);
-        }
-        while let Some(id) = self.requests.take_first(&mut requests) {
-            match self.admit(link, id, waited) {
-                Ok(()) => {
-                    self.set_state(id, State::Admitted);
-                    let droppable = self.requests[id].droppable;
-                    self.servers[usize::from(link.server)].runnable.push(now, droppable, id);
-                }
-                Err(refusal) => {
-                    if refusal.reason == RefusalReason::WindowExceeded {
-                        self.books.refused_the_honest();
-                    }
-                    self.refuse(link, id, refusal.rejected.stage);
-                }
-            }
-        }
-    }
-
-    fn admit(&mut self, link: Link, id: RequestId, waited: Duration) -> Result<(), Refusal> {
-        let now = self.now;
-        let server = &mut self.servers[usize::from(link.server)];
-        let request = &mut self.requests[id];
-        let age = server.age(now);
-        let mut arrival = Arrival::new(session(link));
-        (arrival.id, arrival.class) = (request.number, Class(request.class));
-        arrival.droppable = request.droppable;
-        arrival.demand = request.report.demand;
-        arrival.window_ack = request.report.window_ack;
-        if self.fault == Some(Fault::ForgetsWindows) {
-            arrival.window_ack += 1;
-        }
-        arrival.queue_delay = waited + age;
-        request.arrived = now;
-
-        let late = request.sent.since(request.scheduled) + waited;
-        let deadline = self.scenario.workload.deadline;
-        let deadline = deadline.map(|deadline| deadline.saturating_sub(late));
-        let target = self.target_delay;
-        let left = deadline.map_or(target, |left| left.min(target));
-        let after = server.predictor.service_p99() + self.init.rtt;
-        let droppable = request.droppable;
-        let context = Context::new(Claims { deadline, droppable, ..Claims::default() }, now);
-        request.context = match server.budget.of(left, after) {
-            Some(budget) => context.with_budget_at_most(budget),
-            None => context,
-        };
-        let mut verdict = server.controller.on_arrival(now, &arrival);
-        if self.fault == Some(Fault::NeverRecovers) && server.counts.refused_at_entry > 0 {
-            verdict = Verdict::Refuse(Refusal::at_entry(RefusalReason::Overload, age));
-        }
-        request.context.charge(waited);
-        if let Verdict::Refuse(refusal) = verdict {
-            return Err(refusal);
-        }
-        let predicted = server.predictor.wait(server.runnable.len(), age);
-        let admitted = request.context.admit(Stage::RUN_QUEUE, now, predicted);
-        admitted.map_err(|rejected| Refusal { reason: RefusalReason::Overload, rejected })
-    }
-
-    pub(super) fn refuse(&mut self, link: Link, id: RequestId, stage: Stage) {
-        let measured = self.is_measured();
-        let counts = &mut self.servers[usize::from(link.server)].counts;
-        let count = match stage {
-            Stage::ADMISSION => &mut counts.refused_at_entry,
-            Stage::MEMORY => &mut counts.refused_at_memory,
-            _ => &mut counts.refused_later,
-        };
-        *count += u64::from(measured);
-        self.requests[id].refused_at = stage;
-        self.ready(link, id, State::Refused);
+        self.occupy(link.server, Work::Reading { message, queued }, time);
     }
 
     /// The reply of a request is ready to be written.
@@ -498,12 +465,14 @@ impl World<'_> {
         let feedback = if replies.len == 0 {
             push
         } else {
-            server.signal(now);
+            let queue_delay = server.signal(now);
             let mut rest = replies;
             while let Some(id) = self.requests.take_first(&mut rest) {
-                let request = &self.requests[id];
+                let request = &mut self.requests[id];
+                request.queue_delay = queue_delay;
                 let outcome = match request.state {
                     State::Served => Outcome::Done,
+                    State::Cancelled => Outcome::Cancelled,
                     _ => Outcome::Refused(request.refused_at),
                 };
                 let mut completion = Completion::new(session(link), outcome, request.arrived);
@@ -560,7 +529,11 @@ impl World<'_> {
         let server = &mut self.servers[usize::from(index)];
         let core = server.idle.pop().expect("work is given to idle cores only");
         let time = server.occupy(measured, core, work, time);
-        self.events.push(self.now + time, Event::CoreDone { server: index, core });
+        let due = self.now + time;
+        server.due[usize::from(core)] = due;
+        let stalled = server.stall.is_on(self.now);
+        self.events.push(due, Event::CoreDone { server: index, core });
+        self.books.core_begins(stalled);
     }
 
     fn rearm_server(&mut self, index: u16) {

@@ -132,6 +132,52 @@ fn steps_that_never_end_are_found() {
     assert_eq!(rule, Rule::WorkConserved);
 }
 
+/// Two replicas, the second one slow, and copies of what takes longer than most.
+fn copying(fault: Option<Fault>) -> Result<Report, Violation> {
+    let text = "
+        run = { warm_up = '1ms', time = '50ms' }
+        server = { cores = 2, speeds = [1.0, 0.1], capacity = 100e3 }
+        workload.clients = 20
+        workload.load = '0.2x'
+        [admission]
+        algorithm = 'none'
+        client.replicas.choose = 'random'
+        client.retry = { attempts = 2, budget = 1.0, hedge = { after = '50us' } }";
+    let scenario: Scenario = toml::from_str(text).unwrap();
+    let mut world = World::new(&scenario, 3).unwrap();
+    world.fault = fault;
+    world.run()
+}
+
+#[test]
+fn calls_that_end_twice_are_found() {
+    let report = copying(None).unwrap();
+    assert!(report.retries.hedges > 100, "{:?}", report.retries);
+    let rule = |fault| copying(Some(fault)).map(drop).unwrap_err().rule;
+    assert_eq!(rule(Fault::CountsCopies), Rule::OneEnd);
+}
+
+#[test]
+fn copies_that_nobody_gives_up_are_found() {
+    let rule = copying(Some(Fault::ForgetsCopies)).map(drop).unwrap_err().rule;
+    assert!(matches!(rule, Rule::OneEnd | Rule::NoneLost), "{rule:?}");
+}
+
+#[test]
+fn work_without_cpu_is_found() {
+    let text = "
+        run = { warm_up = '1ms', time = '50ms' }
+        workload = { clients = 20, load = '0.5x' }
+        [server]
+        cores = 2
+        noise = [{ every = 'exp:5ms', lasts = 'exp:1ms' }]";
+    let scenario: Scenario = toml::from_str(text).unwrap();
+    World::new(&scenario, 3).unwrap().run().unwrap();
+    let mut world = World::new(&scenario, 3).unwrap();
+    world.fault = Some(Fault::IgnoresNoise);
+    assert_eq!(world.run().map(drop).unwrap_err().rule, Rule::NoneWithoutCpu);
+}
+
 #[test]
 fn a_server_that_never_recovers_is_found() {
     let report = run("breakwater", Some(Fault::NeverRecovers)).unwrap();

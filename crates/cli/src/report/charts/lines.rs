@@ -24,6 +24,8 @@ pub(crate) enum Unit {
     Delay,
     /// Parts of one.
     Share,
+    /// Parts of one that are told apart by their logarithm: what is left of a distribution.
+    Tail,
     /// Anything else.
     Number,
 }
@@ -77,8 +79,9 @@ impl Lines {
     /// The chart.
     pub(crate) fn chart(&self) -> Chart {
         let bound = Stroke::dashed(palette::BOUND, 3);
-        let mut legend: Vec<Entry> =
-            self.lines.iter().enumerate().map(|(index, line)| self.entry(index, line)).collect();
+        // A single line needs no name.
+        let named = self.lines.iter().enumerate().filter(|(_, line)| !line.name.is_empty());
+        let mut legend: Vec<Entry> = named.map(|(index, line)| self.entry(index, line)).collect();
         if let Some((_, name)) = &self.bound {
             legend.push(Entry::new(Swatch::Line(bound, None), name.clone()));
         }
@@ -97,7 +100,7 @@ impl Lines {
             flags: 0,
         };
         let height = |value: f64| match self.unit {
-            Unit::Delay => axis::power(value).unwrap_or(bottom),
+            Unit::Delay | Unit::Tail => axis::power(value).unwrap_or(bottom),
             _ => value,
         };
         let svg = frame.draw(|sheet: &mut Sheet<'_, '_>| {
@@ -186,6 +189,10 @@ impl Lines {
             }
             Unit::Share => Axis::linear(label, largest(values), 1.1, |share| {
                 format::round(&format!("{:.3} %", share * 100.0))
+            }),
+            Unit::Tail => Axis::logarithmic(format!("{label} (log scale)"), values, |share| {
+                // No more digits than are needed: a tick is 10⁻⁴ at the least.
+                format!("{} %", format::round(&format!("{:.4}", share * 100.0)))
             }),
             Unit::Number => Axis::linear(label, largest(values), 1.1, |number| {
                 format::round(&format::rate(number))

@@ -19,7 +19,7 @@ const SIZE: (u32, u32) = (720, 400);
 /// Room for the labels of each axis and at the right edge, in drawn pixels.
 const LEFT: i32 = 96 * SCALE;
 const BELOW: i32 = 56 * SCALE;
-const RIGHT: i32 = 18 * SCALE;
+const RIGHT: i32 = 26 * SCALE;
 
 /// Height of a row for the name of a moment, and of the air above a plot.
 const FLAG: i32 = 22 * SCALE;
