@@ -81,6 +81,10 @@ impl Guardian {
                 // What has come is read and judged, and refusals are written.
                 tokio::task::yield_now().await;
                 debtor.repay();
+                if works && !debtor.is_open() {
+                    // It has the CPU: whoever comes now does not wait for that.
+                    guardian.queue.set_cpu_delay(None);
+                }
             }
         });
         self.beat.lock().add_reader(loan.clone(), works);

@@ -78,6 +78,15 @@ enum Sight {
     },
 }
 
+/// What starved threads make requests wait.
+#[derive(Clone, Copy, Debug)]
+struct Plight {
+    /// How long they are predicted to go on.
+    delay: Duration,
+    /// A request could be late by it.
+    is_late: bool,
+}
+
 /// A thread that reads and writes.
 #[derive(Debug)]
 struct Reader {
@@ -133,6 +142,9 @@ impl Beat {
             self.workers.look(now)
         };
         let workers = round.weigh(sight, &self.workers.ids, true);
+        if let Some(plight) = workers {
+            queue.set_cpu_delay(Some(plight.delay));
+        }
         let mut next = match sight {
             _ if !sight.is_fine() => CLOSE_LOOK,
             _ if queue.least_left() < Duration::from_nanos(u64::MAX) => LOOK,
@@ -149,8 +161,8 @@ impl Beat {
                 next = next.min(CLOSE_LOOK);
             }
             let unread = now.since(reader.lent_at) >= PERIOD;
-            if [own, workers].into_iter().flatten().any(|late| late || unread) {
-                reader.lend(round);
+            if [own, workers].into_iter().flatten().any(|plight| plight.is_late || unread) {
+                reader.lend(round, own);
             }
         }
         next
@@ -158,9 +170,9 @@ impl Beat {
 }
 
 impl Round<'_> {
-    /// What is to be said of a group that was seen so: whether requests could be late by its wait,
-    /// if it is starved. Who `works` makes all wait that are in the run queue.
-    fn weigh(&mut self, sight: Sight, threads: &[i32], works: bool) -> Option<bool> {
+    /// What a group that was seen so makes requests wait, if it is starved. If it `works`, what it
+    /// has waited tells how long such waits are.
+    fn weigh(&mut self, sight: Sight, threads: &[i32], works: bool) -> Option<Plight> {
         match sight {
             Sight::Fine | Sight::Suspected => None,
             Sight::Fed(waited) => {
@@ -172,11 +184,9 @@ impl Round<'_> {
             }
             Sight::Starved { since } => {
                 let delay = self.predictor.predict(self.now, &Starved::new(since, threads));
-                if works {
-                    self.queue.set_cpu_delay(Some(delay));
-                }
                 let waited = self.now.since(since).max(self.queue.age(self.now));
-                Some(waited.saturating_add(delay) >= self.queue.least_left())
+                let is_late = waited.saturating_add(delay) >= self.queue.least_left();
+                Some(Plight { delay, is_late })
             }
         }
     }
@@ -207,7 +217,11 @@ impl Condition {
                 (Self::Fine { at: now }, Sight::Fed(now.since(since)))
             }
             _ if is_fed => (Self::Fine { at: now }, Sight::Fine),
-            Self::Fine { at } => (Self::Suspected { since: at }, Sight::Suspected),
+            Self::Fine { at } => {
+                // Where looks are rare it has hardly waited since the last.
+                let since = if now.since(at) > 2 * LOOK { now } else { at };
+                (Self::Suspected { since }, Sight::Suspected)
+            }
             Self::Suspected { since } | Self::Starved { since } => {
                 (Self::Starved { since }, Sight::Starved { since })
             }
@@ -230,11 +244,15 @@ impl Sight {
 }
 
 impl Reader {
-    /// Lends it priority, unless it has used up its share of this period.
-    fn lend(&mut self, round: &Round<'_>) {
+    /// Lends it priority, unless it has used up its share of this period. What it reads is judged
+    /// by its `own` plight if it has to serve that, too; else by the workers'.
+    fn lend(&mut self, round: &Round<'_>, own: Option<Plight>) {
         self.count(round.now);
         if self.used >= share(round.config) {
             return;
+        }
+        if let (true, Some(plight)) = (self.works, own) {
+            round.queue.set_cpu_delay(Some(plight.delay));
         }
         self.lent_at = round.now;
         self.lent = Some(self.ran());
@@ -302,6 +320,9 @@ mod tests {
         assert_eq!(seen, expected);
         assert_eq!(condition.see(at(9), true), Sight::Fed(Duration::from_millis(6)));
         assert_eq!(condition.see(at(10), true), Sight::Fine);
+        // It was not looked at for long.
+        assert_eq!(condition.see(at(20), false), Sight::Suspected);
+        assert_eq!(condition.see(at(21), false), Sight::Starved { since: at(20) });
     }
 
     #[test]
