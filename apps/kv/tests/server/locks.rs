@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use seawall_control::request::Stage;
 use seawall_control::wire::{HEADER_LEN, Hello, Request, RequestOp, Response, Settings};
 use seawall_kv::native;
-use seawall_kv::server::{KvConfig, KvServer};
+use seawall_kv::server::{KvConfig, KvServer, RING_LOCK};
 use seawall_kv::store::{Entry, ITEM_LOCK, LockKind, SLAB_LOCK};
 use seawall_kv::{Exptime, UnixTime};
 use seawall_rpc::{CallError, ClientConfig};
