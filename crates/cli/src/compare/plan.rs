@@ -432,7 +432,7 @@ mod tests {
             }
         }
         let others = [cfg!(feature = "rocks"), cfg!(feature = "columns")];
-        assert_eq!(count, 8 + others.into_iter().filter(|is_there| *is_there).count());
+        assert_eq!(count, 9 + others.into_iter().filter(|is_there| *is_there).count());
     }
 
     #[test]

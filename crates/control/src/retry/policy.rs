@@ -86,7 +86,7 @@ pub struct Counts {
 
 impl Counts {
     /// Requests sent beside the first ones, as a part of the calls.
-    pub fn extra_load(&self) -> f64 {
+    pub fn sent_again_share(&self) -> f64 {
         let extra = self.retries + self.hedges + self.last_resorts;
         if self.calls == 0 { 0.0 } else { extra as f64 / self.calls as f64 }
     }
