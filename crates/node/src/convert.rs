@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use seawall_control::predict::cpu::{Cfs, Entity, Habit, NICE_0, Scheduler, Shadow, State};
 
-use crate::programs::types::{entity, snapshot};
+use crate::programs::run_queue::types::{entity, snapshot};
 use crate::tick;
 
 /// What a program says of one that is in no queue.

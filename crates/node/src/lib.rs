@@ -59,20 +59,12 @@ mod unavailable;
     reason = "generated"
 )]
 mod programs {
-    include!(concat!(env!("OUT_DIR"), "/run_queue.rs"));
-}
-
-#[allow(
-    unsafe_code,
-    missing_docs,
-    unreachable_pub,
-    unused_qualifications,
-    clippy::all,
-    clippy::pedantic,
-    reason = "generated"
-)]
-mod bounce_programs {
-    include!(concat!(env!("OUT_DIR"), "/bounce.rs"));
+    pub(crate) mod bounce {
+        include!(concat!(env!("OUT_DIR"), "/bounce.rs"));
+    }
+    pub(crate) mod run_queue {
+        include!(concat!(env!("OUT_DIR"), "/run_queue.rs"));
+    }
 }
 
 pub use bounce::{Bounce, BounceUnavailable};

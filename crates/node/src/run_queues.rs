@@ -8,7 +8,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use seawall_control::Instant;
 use seawall_control::predict::cpu::Shadow;
 
-use crate::programs::{RunQueueSkel, RunQueueSkelBuilder, types};
+use crate::programs::run_queue::{RunQueueSkel, RunQueueSkelBuilder, types};
 use crate::{Unavailable, convert, tick};
 
 /// To run a program on the CPU that is named with it (`BPF_F_TEST_RUN_ON_CPU`).

@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use seawall_control::request::Stage;
 use seawall_control::wire::{HEADER_LEN, Hello, Request, RequestOp, Response, Settings};
 use seawall_kv::native;
-use seawall_kv::server::{KvConfig, KvServer};
+use seawall_kv::server::{KvConfig, KvServer, RING_LOCK};
 use seawall_kv::store::{Entry, ITEM_LOCK, LockKind, SLAB_LOCK};
 use seawall_kv::{Exptime, UnixTime};
 use seawall_rpc::{CallError, ClientConfig};
@@ -122,7 +122,7 @@ fn clients_are_told_the_names_of_the_locks() {
     tcp.read_exact(&mut body).unwrap();
     let named = Settings::decode(&body).unwrap().stages;
     let own = named.into_iter().filter(|(stage, _)| stage.0 >= Stage::FIRST_OWN);
-    let expected = [(ITEM_LOCK, "item_lock"), (SLAB_LOCK, "slab_lock")]
+    let expected = [(ITEM_LOCK, "item_lock"), (SLAB_LOCK, "slab_lock"), (RING_LOCK, "ring")]
         .map(|(stage, name)| (stage, name.to_owned()));
     assert_eq!(own.collect::<Vec<_>>(), expected);
 }

@@ -10,13 +10,11 @@
 //! used it up waits for the next tenth of a second, as containers with a CPU limit do.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-use std::{process, thread};
+use std::process::{self, Child, Command, Stdio};
 
 use anyhow::{Context, Result, anyhow};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
 /// Real-time microseconds of each second that all groups together may use, so that servers'
 /// guardians may be among them.
@@ -25,12 +23,24 @@ const REALTIME_US: usize = 900_000;
 /// Microseconds after which a group that has used its limit up may go on: the usual value.
 const PERIOD_US: u32 = 100_000;
 
+/// Waits until its input ends, and then ends all that is in the groups, and these.
+const CLEAN: &str = r#"
+cat > /dev/null
+for try in $(seq 100); do
+  cat "$0"/*/cgroup.procs 2> /dev/null | xargs -r kill -KILL 2> /dev/null
+  rmdir "$0"/*/ 2> /dev/null
+  rmdir "$0" 2> /dev/null && exit
+  sleep 0.02
+done
+"#;
+
 /// The control groups of a comparison. They are removed when this is dropped, with all that runs in
-/// them.
+/// them, and also when this process is killed.
 #[derive(Debug)]
 pub(super) struct Groups {
-    top: PathBuf,
     groups: Vec<Group>,
+    /// Who does that.
+    cleaner: Child,
 }
 
 /// That of one replica.
@@ -61,7 +71,13 @@ impl Groups {
     fn below(root: &Path, replicas: usize, limit: Option<f64>) -> Result<Self> {
         let top = root.join(format!("seawall-{}", process::id()));
         fs::create_dir(&top)?;
-        let mut groups = Self { top: top.clone(), groups: Vec::new() };
+        let cleaner = Command::new("sh")
+            .args(["-c", CLEAN])
+            .arg(&top)
+            .stdin(Stdio::piped())
+            .process_group(0) // so that Ctrl-C does not end it, too
+            .spawn()?;
+        let mut groups = Self { groups: Vec::new(), cleaner };
         // Version 2 hands controllers down one by one; version 1 has no such file.
         let subtree = top.join("cgroup.subtree_control");
         if subtree.exists() {
@@ -89,10 +105,8 @@ impl Groups {
 
 impl Drop for Groups {
     fn drop(&mut self) {
-        for group in &self.groups {
-            group.end();
-        }
-        let _ = fs::remove_dir(&self.top);
+        drop(self.cleaner.stdin.take());
+        let _ = self.cleaner.wait();
     }
 }
 
@@ -121,25 +135,6 @@ impl Group {
         }
         fs::write(self.folder.join("cpu.cfs_period_us"), PERIOD_US.to_string())?;
         Ok(fs::write(self.folder.join("cpu.cfs_quota_us"), quota.to_string())?)
-    }
-
-    fn processes(&self) -> Vec<i32> {
-        let list = fs::read_to_string(self.members()).unwrap_or_default();
-        list.lines().filter_map(|line| line.parse().ok()).collect()
-    }
-
-    /// Ends all that is in it, and the group.
-    fn end(&self) {
-        // Processes that are just being started may be missed once.
-        for _ in 0..100 {
-            for process in self.processes() {
-                let _ = kill(Pid::from_raw(process), Signal::SIGKILL);
-            }
-            if fs::remove_dir(&self.folder).is_ok() {
-                return;
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::report::data::Host;
 use crate::serve::Stages;
 
 /// Metrics beside those of [`Figures`].
-pub(super) const METRICS: [&str; 3] = ["busy", "lateness_p99_us", "extra_load"];
+pub(super) const METRICS: [&str; 3] = ["busy", "lateness_p99_us", "sent_again_share"];
 
 /// Everything that was measured: what `--json` prints and `--save` keeps.
 #[derive(Debug, Serialize, Deserialize)]
@@ -105,7 +105,7 @@ impl Measured for Point {
         match name {
             "busy" => self.busy,
             "lateness_p99_us" => self.lateness_p99_us,
-            "extra_load" => self.retries.map(|retries| retries.extra_load),
+            "sent_again_share" => self.retries.map(|retries| retries.sent_again_share),
             _ => of_requests(&self.figures, &self.classes, name),
         }
     }

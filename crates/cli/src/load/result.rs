@@ -75,7 +75,10 @@ fn sent_again(counts: Counts) -> String {
     if last_resorts > 0 {
         text += &format!("{last_resorts} were refused everywhere and sent once more, to wait\n");
     }
-    text + &format!("extra load: {}\n", format::percent(counts.extra_load()))
+    text + &format!(
+        "sent again or as copies: {} of the requests\n",
+        format::percent(counts.sent_again_share())
+    )
 }
 
 fn row(name: &str, figures: &Figures) -> [String; HEAD.len()] {

@@ -19,13 +19,13 @@ pub(crate) struct Retries {
     /// Requests that all servers had refused, and that were sent to one of them once more.
     pub(crate) last_resorts: u64,
     /// What was sent beside the first attempts, as a part of the requests.
-    pub(crate) extra_load: f64,
+    pub(crate) sent_again_share: f64,
 }
 
 impl From<Counts> for Retries {
     fn from(counts: Counts) -> Self {
         let Counts { calls, retries, moves, forbidden, hedges, last_resorts, .. } = counts;
-        let extra_load = counts.extra_load();
-        Self { calls, retries, moves, forbidden, hedges, last_resorts, extra_load }
+        let sent_again_share = counts.sent_again_share();
+        Self { calls, retries, moves, forbidden, hedges, last_resorts, sent_again_share }
     }
 }

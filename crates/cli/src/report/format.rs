@@ -15,7 +15,7 @@ const DELAYS: [(f64, &str); 4] = [(1e6, " s"), (1e3, " ms"), (1.0, " µs"), (1e-
 pub(crate) fn rate(per_second: f64) -> String {
     match per_second {
         0.0 => "0".into(),
-        part if part.abs() < 1.0 => trimmed(part, 2),
+        part if part.abs() < 1.0 => trimmed(part, 3),
         few if few.abs() < 10.0 => trimmed(few, 1),
         some if some.abs() < 999.5 => format!("{some:.0}"),
         many => scaled(many, &RATES),
@@ -134,7 +134,7 @@ mod tests {
     fn rates_have_three_digits() {
         let cases = [
             (0.0, "0"),
-            (0.004, "0"),
+            (0.0004, "0"),
             (0.04, "0.04"),
             (3.25, "3.2"),
             (9.0, "9"),

@@ -1,5 +1,6 @@
 //! `seawall compare`: live servers side by side, and what came of them kept and shown again.
 
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
@@ -238,4 +239,63 @@ fn no_server_is_left_behind() {
         };
         servers.iter().find(runs).is_none()
     });
+}
+
+/// The plan with noise beside the second of two replicas, for so long.
+fn noisy(time: &str) -> String {
+    let noise = "
+    replicas = 2
+    limit = 0.4
+    rates = [300]
+    [[noise]]
+    replicas = [1]
+    command = ['sh', '-c', 'while :; do :; done']
+    pauses = 'const:20ms'
+    lasts = 'const:20ms'";
+    PLAN.replace("rates = [300]", noise).replace("'300ms'", &format!("'{time}'"))
+}
+
+/// The control group of a comparison with this process number, if the system lets it have one.
+fn group(comparison: u32) -> Option<PathBuf> {
+    let name = format!("seawall-{comparison}");
+    let mounts = std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten();
+    let folders = mounts.map(|mount| mount.path()).chain(["/sys/fs/cgroup".into()]);
+    folders.map(|folder| folder.join(&name)).find(|group| group.exists())
+}
+
+#[test]
+fn noise_and_its_groups_end_with_the_comparison_even_if_that_is_killed() {
+    let plan = file_with("noisy-endless.toml", &noisy("10m"));
+    let errors = std::fs::File::create(file("noisy.errors")).unwrap();
+    let mut comparison = Command::new(env!("CARGO_BIN_EXE_seawall"))
+        .args(["compare", &plan])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(errors)
+        .spawn()
+        .unwrap();
+    let mut noise = None;
+    until("there is noise, or an error", || {
+        let second = group(comparison.id()).map(|group| group.join("replica-1/cgroup.procs"));
+        let processes = second.and_then(|file| std::fs::read_to_string(file).ok());
+        // The server, and what it has beside it.
+        noise = processes.filter(|processes| processes.lines().count() == 2);
+        noise.is_some() || comparison.try_wait().unwrap().is_some()
+    });
+    if noise.is_none() {
+        let error = std::fs::read_to_string(file("noisy.errors")).unwrap();
+        assert!(
+            error.contains("run this as root") || error.contains("none are mounted"),
+            "{error}"
+        );
+        return;
+    }
+    kill(Pid::from_raw(comparison.id().cast_signed()), Signal::SIGKILL).unwrap();
+    comparison.wait().unwrap();
+    until("nothing is left", || group(comparison.id()).is_none());
+    let runs = |process: &str| std::path::Path::new("/proc").join(process).exists();
+    until("the noise ends", || !noise.as_deref().unwrap().lines().any(runs));
+
+    let results = succeed(&["compare", &file_with("noisy.toml", &noisy("300ms")), "--json"]);
+    assert_eq!(results.json()["points"].as_array().unwrap().len(), 2);
 }

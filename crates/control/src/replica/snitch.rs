@@ -17,7 +17,8 @@ const RESET: Duration = Duration::from_secs(600);
 /// (`dynamic_snitch_badness_threshold`).
 const BADNESS: f64 = 0.1;
 
-/// Scores of the replicas, each relative to the slowest one's.
+/// Recent median latencies of the replicas, in seconds. Cassandra divides them by the largest,
+/// which makes no difference to what is compared.
 #[derive(Clone, Debug)]
 pub(super) struct Snitch {
     reservoirs: Vec<Reservoir>,
@@ -67,10 +68,6 @@ impl Snitch {
         let medians = self.reservoirs.iter().map(|reservoir| reservoir.median(now).unwrap_or(0.0));
         self.scores.clear();
         self.scores.extend(medians);
-        let slowest = self.scores.iter().copied().fold(0.0, f64::max);
-        if slowest > 0.0 {
-            self.scores.iter_mut().for_each(|score| *score /= slowest);
-        }
     }
 }
 

@@ -86,7 +86,7 @@ pub struct Counts {
 
 impl Counts {
     /// Requests sent beside the first ones, as a part of the calls.
-    pub fn extra_load(&self) -> f64 {
+    pub fn sent_again_share(&self) -> f64 {
         let extra = self.retries + self.hedges + self.last_resorts;
         if self.calls == 0 { 0.0 } else { extra as f64 / self.calls as f64 }
     }
@@ -151,8 +151,7 @@ impl Policy {
             self.counts.moves += 1;
             return Verdict::Again;
         }
-        if !self.budget.take() {
-            self.counts.forbidden += 1;
+        if !self.pay() {
             return Verdict::Enough(Why::Budget);
         }
         self.counts.retries += 1;
@@ -179,8 +178,7 @@ impl Policy {
         if let Some(why) = self.objection(now, slow) {
             return Verdict::Enough(why);
         }
-        if !self.budget.take() {
-            self.counts.forbidden += 1;
+        if !self.pay() {
             return Verdict::Enough(Why::Budget);
         }
         self.counts.hedges += 1;
@@ -190,6 +188,13 @@ impl Policy {
     /// A first attempt was answered after this time, or given up then for the answer to a copy.
     pub fn on_latency(&mut self, latency: Duration) {
         self.timing.observe(latency);
+    }
+
+    /// Takes a retry from the budget, if that allows one.
+    fn pay(&mut self) -> bool {
+        let paid = self.budget.take();
+        self.counts.forbidden += u64::from(!paid);
+        paid
     }
 
     fn objection(&self, now: Instant, failed: &Failed) -> Option<Why> {

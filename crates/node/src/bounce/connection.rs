@@ -9,7 +9,7 @@ use seawall_control::Instant;
 use seawall_control::bounce::{Bounced, Problem};
 
 use super::socket;
-use crate::bounce_programs::BounceSkel;
+use crate::programs::bounce::BounceSkel;
 
 /// Bytes of a refusal.
 const REFUSAL: u64 = 64;

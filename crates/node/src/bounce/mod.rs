@@ -27,7 +27,7 @@ use seawall_control::bounce::{Bounced, Bouncer, Problem};
 
 pub use unavailable::BounceUnavailable;
 
-use crate::bounce_programs::{BounceSkel, BounceSkelBuilder};
+use crate::programs::bounce::{BounceSkel, BounceSkelBuilder};
 use connection::Connection;
 
 /// The programs in the kernel that answer for one server.

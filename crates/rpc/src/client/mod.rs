@@ -11,8 +11,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
+use futures_util::future::select_all;
 use parking_lot::Mutex;
 use seawall_control::Instant;
 use seawall_control::retry::{Counts, End, Failed, Hedge, Policy, Verdict, Why};
@@ -115,7 +114,7 @@ impl Client {
             Ok(picked) => Some(picked),
             Err(error) => return attempts.answer(Err(error), None),
         };
-        let mut flights = FuturesUnordered::new();
+        let mut flights = Vec::new(); // those that may have a copy beside them
         loop {
             let attempt = next.take().map(|picked| {
                 attempts.tried.push(picked.index);
@@ -125,10 +124,13 @@ impl Client {
             let ended = match attempt {
                 Some(only) if copy_at.is_none() && flights.is_empty() => only.await,
                 attempt => {
-                    flights.extend(attempt);
+                    flights.extend(attempt.map(Box::pin));
                     let timer = clock::to_tokio(copy_at.unwrap_or(Instant::NEVER));
-                    match tokio::time::timeout_at(timer, flights.next()).await {
-                        Ok(ended) => ended.expect("one is under way"),
+                    match tokio::time::timeout_at(timer, select_all(&mut flights)).await {
+                        Ok((ended, place, _)) => {
+                            drop(flights.swap_remove(place));
+                            ended
+                        }
                         Err(_) => {
                             copy_at = None;
                             let idempotent = request.idempotent;
@@ -160,11 +162,15 @@ impl Client {
             failed.sent = failed.sent.saturating_add(under_way as u8);
             let verdict = policy.lock().on_failure(clock::now(), &failed);
             match verdict {
+                // While a copy is under way, nobody waits for a connection.
+                Verdict::Again if under_way > 0 => {
+                    attempts.push(replica, error);
+                    next = replicas.pick(&attempts.tried);
+                }
                 Verdict::Again => {
                     attempts.push(replica, error);
                     match self.pick(deadline, &attempts.tried).await {
                         Ok(picked) => next = Some(picked),
-                        Err(_) if under_way > 0 => {}
                         Err(error) => return attempts.answer(Err(error), None),
                     }
                 }
