@@ -78,7 +78,10 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .init();
     #[cfg(feature = "node")]
-    seawall_rpc::install_bouncer(seawall_node::Bounce::for_server);
+    {
+        seawall_rpc::install_bouncer(seawall_node::Bounce::for_server);
+        seawall_rpc::install_cpu_delay(seawall_node::Foresight::for_server);
+    }
     let done = match cli.command {
         Command::Demo(options) => demo::run(&options),
         Command::Serve(options) => serve::run(&options),

@@ -27,7 +27,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A server asks a [`Probe`] instead, which finds the CPUs of its threads.
+//! Who asks again and again has a [`Probe`], which finds the CPUs of threads; a server's guardian
+//! has [`Foresight`].
 //!
 //! # What it needs
 //!
@@ -43,6 +44,7 @@
 
 mod bounce;
 mod convert;
+mod foresight;
 pub mod precision;
 mod probe;
 mod run_queues;
@@ -68,6 +70,7 @@ mod programs {
 }
 
 pub use bounce::{Bounce, BounceUnavailable};
+pub use foresight::Foresight;
 pub use probe::Probe;
 pub use run_queues::{Cost, RunQueues, Sample, Watched};
 pub use unavailable::Unavailable;

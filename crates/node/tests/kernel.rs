@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::{Pid, gettid};
+use seawall_control::Instant;
 use seawall_control::predict::cpu::{Features, State, WAIT_MAX};
+use seawall_control::predict::starvation::{CpuDelay, Starved};
 use seawall_node::precision::{MeasureError, Mix, Plan, measure};
-use seawall_node::{Probe, RunQueues, Unavailable};
+use seawall_node::{Foresight, Probe, RunQueues, Unavailable};
 
 fn open() -> Option<RunQueues> {
     or_say_why(RunQueues::open())
@@ -114,6 +116,21 @@ fn a_probe_finds_the_cpus_of_threads() {
     assert!(waits.iter().chain([&first]).all(|wait| *wait > Some(Duration::ZERO)), "{waits:?}");
     assert!(first < Some(WAIT_MAX), "{first:?}");
     assert_eq!(probe.predicted_wait(&ended), None);
+}
+
+#[test]
+fn a_server_learns_how_long_its_threads_wait() {
+    let Some(mut foresight) = or_say_why(Foresight::open()) else { return };
+    keep_to_first_cpu();
+    let spinners = Spinners::start(3);
+    let now = Instant::from_micros(1_000);
+    let wait = foresight.predict(now, &Starved::new(now, &spinners.ids));
+    assert!(wait > Duration::ZERO && wait < WAIT_MAX, "{wait:?}");
+    // Of those who wait for nothing, or for what no run queue shows, it knows what was before.
+    drop(spinners);
+    let before = Duration::from_millis(7);
+    foresight.on_episode(now, before);
+    assert_eq!(foresight.predict(now, &Starved::new(now, &[])), before);
 }
 
 #[test]

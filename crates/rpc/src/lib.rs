@@ -61,9 +61,10 @@ pub use client::{
 pub use seawall_control::request::Budget;
 pub use secret::Secret;
 pub use server::{
-    BouncerError, ClassStats, Context, GuardianConfig, GuardianWay, Guest, GuestListener,
-    GuestReply, Guests, Limits, RealtimeError, Router, Server, ServerConfig, SpillAt, SpillConfig,
-    SpillTls, StartError, Stats, Threads, TlsConfig, install_bouncer,
+    ClassStats, Context, CpuPredictor, GuardianConfig, GuardianWay, Guest, GuestListener,
+    GuestReply, Guests, KernelError, Limits, RealtimeError, Router, Server, ServerConfig, SpillAt,
+    SpillConfig, SpillTls, StartError, Stats, Threads, TlsConfig, install_bouncer,
+    install_cpu_delay,
 };
 pub use status::Status;
 pub use tls::{ClientTls, TlsError};

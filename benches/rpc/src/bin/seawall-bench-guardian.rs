@@ -35,6 +35,8 @@ use seawall_control::admission;
 use seawall_control::request::Stage;
 use seawall_control::wire::{self, RequestOp, ResponseOp, Status};
 use seawall_measure::Latencies;
+#[cfg(feature = "node")]
+use seawall_rpc::CpuPredictor;
 use seawall_rpc::{Budget, GuardianWay, Router, Server, ServerConfig};
 use thread_priority::{
     NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy,
@@ -77,7 +79,7 @@ struct Arguments {
     /// of these rates.
     #[arg(long, value_delimiter = ',')]
     cost_at: Vec<u32>,
-    /// Guardians; `kernel` needs the feature `node`.
+    /// Guardians; `foresight` and `kernel` need the feature `node`.
     #[arg(long, value_delimiter = ',')]
     guardians: Vec<GuardianArgument>,
     /// Runs the server, for the command itself.
@@ -95,6 +97,9 @@ struct Arguments {
 enum GuardianArgument {
     Off,
     Patrol,
+    /// A patrol that predicts by the kernel's run queues.
+    #[cfg(feature = "node")]
+    Foresight,
     #[cfg(feature = "node")]
     Kernel,
 }
@@ -296,6 +301,12 @@ fn serve(arguments: &Arguments, guardian: GuardianArgument, situation: Situation
     config.guardian.way = match guardian {
         GuardianArgument::Off => GuardianWay::Off,
         GuardianArgument::Patrol => GuardianWay::Patrol,
+        #[cfg(feature = "node")]
+        GuardianArgument::Foresight => {
+            seawall_rpc::install_cpu_delay(seawall_node::Foresight::for_server);
+            config.guardian.predictor = CpuPredictor::RunQueues;
+            GuardianWay::Patrol
+        }
         #[cfg(feature = "node")]
         GuardianArgument::Kernel => {
             seawall_rpc::install_bouncer(seawall_node::Bounce::for_server);

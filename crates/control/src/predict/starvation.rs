@@ -1,9 +1,11 @@
 //! Starvation: how much longer threads that could run wait until the CPU is theirs.
 
+use alloc::boxed::Box;
 use core::fmt;
 use core::time::Duration;
 
 use crate::Instant;
+use crate::bounce::Problem;
 use crate::estimate::Ewma;
 use crate::time::nanos;
 
@@ -23,11 +25,14 @@ pub struct Starved<'a> {
 /// Predicts how much longer threads wait for a CPU (LIBROS §IV.B).
 pub trait CpuDelay: fmt::Debug + Send {
     /// How long it will be from `now` until one of the `starved` runs.
-    fn predict(&self, now: Instant, starved: &Starved<'_>) -> Duration;
+    fn predict(&mut self, now: Instant, starved: &Starved<'_>) -> Duration;
 
     /// One of them has run, after none had for `waited`.
     fn on_episode(&mut self, now: Instant, waited: Duration);
 }
+
+/// Makes a predictor for one server.
+pub type OpenCpuDelay = fn() -> Result<Box<dyn CpuDelay>, Problem>;
 
 /// Predicts from what such threads have waited before, and from how long they already do: what is
 /// missing to the mean of the newest episodes, or the age of the wait if that is more.
@@ -67,7 +72,7 @@ impl Default for Episodes {
 }
 
 impl CpuDelay for Episodes {
-    fn predict(&self, now: Instant, starved: &Starved<'_>) -> Duration {
+    fn predict(&mut self, now: Instant, starved: &Starved<'_>) -> Duration {
         let mean = Duration::from_nanos(self.mean.value().unwrap_or(0.0) as u64);
         let age = now.since(starved.since);
         age.max(mean.saturating_sub(age))
@@ -87,14 +92,14 @@ mod tests {
         let mut episodes = Episodes::default();
         let at = Instant::from_micros;
         let ms = Duration::from_millis;
-        let fresh = |episodes: &Episodes| episodes.predict(at(9), &Starved::new(at(9), &[]));
-        assert_eq!(fresh(&episodes), Duration::ZERO);
+        let fresh = |episodes: &mut Episodes| episodes.predict(at(9), &Starved::new(at(9), &[]));
+        assert_eq!(fresh(&mut episodes), Duration::ZERO);
         (0..3).for_each(|_| episodes.on_episode(at(0), ms(8)));
-        assert_eq!(fresh(&episodes), ms(8));
+        assert_eq!(fresh(&mut episodes), ms(8));
         episodes.on_episode(at(0), ms(4));
-        assert_eq!(fresh(&episodes), ms(7));
+        assert_eq!(fresh(&mut episodes), ms(7));
         (0..100).for_each(|_| episodes.on_episode(at(0), ms(1)));
-        assert!(fresh(&episodes) < Duration::from_micros(1_001));
+        assert!(fresh(&mut episodes) < Duration::from_micros(1_001));
         episodes.on_episode(at(0), Duration::MAX);
         let old = Starved::new(Instant::ORIGIN, &[]);
         assert!(episodes.predict(Instant::NEVER, &old) > ms(1)); // does not overflow

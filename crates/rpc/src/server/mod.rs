@@ -35,7 +35,10 @@ use thiserror::Error;
 pub use classes::ClassStats;
 pub use config::{Limits, ServerConfig, Threads, TlsConfig};
 pub use context::Context;
-pub use guardian::{BouncerError, GuardianConfig, GuardianWay, RealtimeError, install_bouncer};
+pub use guardian::{
+    CpuPredictor, GuardianConfig, GuardianWay, KernelError, RealtimeError, install_bouncer,
+    install_cpu_delay,
+};
 pub use guest::{Guest, GuestListener, GuestReply, Guests};
 pub use router::Router;
 pub use spill::{SpillAt, SpillConfig, SpillTls};
@@ -91,9 +94,9 @@ pub enum StartError {
     /// The guardian is wanted, and not permitted.
     #[error(transparent)]
     Guardian(#[from] RealtimeError),
-    /// The kernel is to be the guardian, and cannot.
+    /// The kernel is to be the guardian, or to tell of its run queues, and cannot.
     #[error(transparent)]
-    Bouncer(#[from] BouncerError),
+    Kernel(#[from] KernelError),
 }
 
 /// What all threads and connections of a server share.
@@ -141,7 +144,7 @@ impl Server {
         let acceptor = config.tls.as_ref().map(Acceptor::new).transpose()?;
         let spill = Spill::new(&config.spill, config.rtt)?;
         let by_kernel = config.guardian.way == GuardianWay::Kernel;
-        let bouncer = by_kernel.then(kernel::open).transpose()?;
+        let bouncer = by_kernel.then(kernel::bouncer).transpose()?;
         let queue = Arc::new(RunQueue::default());
         let shared = Arc::new(Shared {
             algorithm: algorithm.name(),

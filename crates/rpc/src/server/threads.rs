@@ -59,8 +59,12 @@ impl Threads {
     pub(super) fn start(shared: &Arc<Shared>) -> Result<Self, StartError> {
         let (dispatchers, workers) = (shared.config.dispatchers(), shared.config.workers());
         let mut started = Self { reactors: Vec::new(), threads: Vec::new() };
-        let wants_patrol = shared.config.guardian.wants_patrol();
-        let guardian = wants_patrol.then(|| Arc::new(Guardian::new(shared.queue.clone())));
+        let config = &shared.config.guardian;
+        let guardian = if config.wants_patrol() {
+            Some(Arc::new(Guardian::new(shared.queue.clone(), config)?))
+        } else {
+            None
+        };
         let readers = if dispatchers == 0 { workers } else { dispatchers };
         for index in 0..readers {
             let works = dispatchers == 0;

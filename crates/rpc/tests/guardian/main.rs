@@ -15,7 +15,7 @@ use std::time::Duration;
 use seawall_control::predict::starvation::{CpuDelay, Starved};
 use seawall_control::request::Stage;
 use seawall_control::wire::Status as WireStatus;
-use seawall_rpc::{CallError, GuardianWay, Server, ServerConfig};
+use seawall_rpc::{CallError, CpuPredictor, GuardianConfig, GuardianWay, Server, ServerConfig};
 use starve::Starvation;
 use streams::{ALONE, MS, call, guarded, is_cpu_refusal, start};
 use support::raw::Raw;
@@ -81,7 +81,7 @@ async fn refuse_while_starved(config: ServerConfig) {
 struct Never;
 
 impl CpuDelay for Never {
-    fn predict(&self, _now: seawall_control::Instant, starved: &Starved<'_>) -> Duration {
+    fn predict(&mut self, _now: seawall_control::Instant, starved: &Starved<'_>) -> Duration {
         assert!(!starved.threads.is_empty());
         Duration::ZERO
     }
@@ -149,11 +149,16 @@ async fn credits_come_back() {
 }
 
 #[test]
-fn the_kernel_answers_only_where_it_was_installed_and_can_read() {
-    let mut config = config("none");
-    config.guardian.way = GuardianWay::Kernel;
-    let error = Server::start(config, router()).unwrap_err().to_string();
+fn the_kernel_answers_and_predicts_only_where_that_was_installed() {
+    let refused = |change: fn(&mut GuardianConfig)| {
+        let mut config = config("none");
+        change(&mut config.guardian);
+        Server::start(config, router()).unwrap_err().to_string()
+    };
+    let error = refused(|guardian| guardian.way = GuardianWay::Kernel);
     assert!(error.contains("guardian.way") && error.contains("built without it"), "{error}");
+    let error = refused(|guardian| guardian.predictor = CpuPredictor::RunQueues);
+    assert!(error.contains("guardian.predictor") && error.contains("built without it"), "{error}");
 }
 
 #[test]
@@ -165,6 +170,11 @@ fn unsound_settings_are_refused() {
     };
     assert!(with(|config| config.guardian.priority = 0).contains("guardian.priority"));
     assert!(with(|config| config.guardian.share = 1.0).contains("guardian.share"));
+    let nobody_predicts = with(|config| {
+        (config.guardian.way, config.guardian.predictor) =
+            (GuardianWay::Off, CpuPredictor::RunQueues);
+    });
+    assert!(nobody_predicts.contains("guardian.predictor"), "{nobody_predicts}");
     let text = "[guardian]\nway = \"patrol\"\npriority = 7\nshare = 0.25\n";
     let read: ServerConfig = toml::from_str(text).unwrap();
     assert_eq!(read.guardian.way, GuardianWay::Patrol);

@@ -36,7 +36,7 @@ pub(crate) fn start(config: ServerConfig) -> Option<(Server, CpuSet)> {
     let threads = config.workers() + config.dispatchers();
     let server = match Server::start(config, router()) {
         Ok(server) => server,
-        Err(error @ (StartError::Guardian(_) | StartError::Bouncer(_))) => {
+        Err(error @ (StartError::Guardian(_) | StartError::Kernel(_))) => {
             let text = error.to_string();
             assert!(["CAP_", "CONFIG_", "built"].iter().any(|what| text.contains(what)), "{text}");
             eprintln!("not tested: {text}");

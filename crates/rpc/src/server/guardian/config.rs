@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 pub struct GuardianConfig {
     /// Who it is. Default `auto`.
     pub way: GuardianWay,
+    /// What the patrol predicts waits with. Default `earlier-waits`.
+    pub predictor: CpuPredictor,
     /// What the patrol lends, as a priority under SCHED_FIFO, 1 to 98. Default 10: above all that
     /// is not real-time, below what the kernel itself does at 50. The patrol has the next higher
     /// one.
@@ -38,9 +40,24 @@ pub enum GuardianWay {
     Kernel,
 }
 
+/// What waits for the CPU are predicted with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CpuPredictor {
+    /// What earlier waits were
+    /// ([`Episodes`](seawall_control::predict::starvation::Episodes)), or what the program gives
+    /// with [`predict_cpu_delay_by`](crate::Server::predict_cpu_delay_by).
+    #[default]
+    EarlierWaits,
+    /// What the kernel's run queues tell (LIBROS §IV.B): the program's
+    /// [`install_cpu_delay`](crate::install_cpu_delay), without which the server does not start.
+    RunQueues,
+}
+
 impl Default for GuardianConfig {
     fn default() -> Self {
-        Self { way: GuardianWay::default(), priority: 10, share: 0.5 }
+        let (way, predictor) = Default::default();
+        Self { way, predictor, priority: 10, share: 0.5 }
     }
 }
 
@@ -51,6 +68,10 @@ impl GuardianConfig {
     }
 
     pub(in crate::server) fn validate(&self) -> Result<(), ConfigError> {
+        if self.predictor == CpuPredictor::RunQueues && !self.wants_patrol() {
+            let problem = "\"run-queues\" is for guardian.way \"patrol\" or \"auto\"";
+            return Err(ConfigError::new("guardian.predictor", problem));
+        }
         ConfigError::check_range("guardian.priority", self.priority, 1..=98)?;
         ConfigError::check_range("guardian.share", self.share, 0.01..=0.9)
     }

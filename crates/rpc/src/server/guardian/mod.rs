@@ -33,8 +33,8 @@ use std::thread;
 use parking_lot::Mutex;
 use seawall_control::predict::starvation::{CpuDelay, Episodes};
 
-pub use config::{GuardianConfig, GuardianWay};
-pub use kernel::{BouncerError, install_bouncer};
+pub use config::{CpuPredictor, GuardianConfig, GuardianWay};
+pub use kernel::{KernelError, install_bouncer, install_cpu_delay};
 pub use loan::RealtimeError;
 
 use super::run_queue::RunQueue;
@@ -55,10 +55,17 @@ pub(super) struct Guardian {
 }
 
 impl Guardian {
-    /// A guardian of those who take jobs from `queue`.
-    pub(super) fn new(queue: Arc<RunQueue>) -> Self {
-        let predictor = Mutex::new(Box::new(Episodes::default()) as Box<dyn CpuDelay>);
-        Self { queue, beat: Mutex::default(), predictor }
+    /// A guardian of those who take jobs from `queue`, with the predictor that `config` asks for.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's run queues cannot be seen.
+    pub(super) fn new(queue: Arc<RunQueue>, config: &GuardianConfig) -> Result<Self, KernelError> {
+        let predictor = match config.predictor {
+            CpuPredictor::EarlierWaits => Box::new(Episodes::default()),
+            CpuPredictor::RunQueues => kernel::cpu_delay()?,
+        };
+        Ok(Self { queue, beat: Mutex::default(), predictor: Mutex::new(predictor) })
     }
 
     /// The thread that calls runs handlers, and others read.
