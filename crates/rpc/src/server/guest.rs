@@ -126,6 +126,7 @@ impl Guests {
         };
         match self.try_open() {
             Ok(mut guest) => {
+                self.shared.watch(&tcp);
                 guest.stream = Some(Stream::plain(tcp, self.shared.config.receive_timestamps));
                 Some(Ok(guest))
             }

@@ -41,6 +41,7 @@ async fn serve(
         Ok(tcp) => tcp,
         Err(error) => return shared.counters.gone(error),
     };
+    shared.watch(&tcp);
     // Before the handshake, so that its work and its memory have the same bound.
     let books = Books::open(&shared);
     let Some(acceptor) = acceptor else {

@@ -31,6 +31,7 @@ use seawall_control::predict::starvation::CpuDelay;
 use seawall_control::request::Stage;
 use seawall_control::wire;
 use thiserror::Error;
+use tokio::net::TcpStream;
 
 pub use classes::ClassStats;
 pub use config::{Limits, ServerConfig, Threads, TlsConfig};
@@ -263,6 +264,13 @@ impl Shared {
         let Some(bouncer) = &self.bouncer else { return };
         if let Err(error) = bouncer.enlist() {
             tracing::error!(%error, "the kernel does not watch a worker");
+        }
+    }
+
+    /// The guardian, if there is one, hears of what comes on this connection.
+    fn watch(&self, tcp: &TcpStream) {
+        if let Some(guardian) = self.guardian.get() {
+            guardian.watch(tcp);
         }
     }
 

@@ -10,9 +10,9 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
-use std::sync::{Arc, OnceLock};
-use std::thread::{self, Thread};
+use std::thread;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use thiserror::Error;
@@ -22,6 +22,8 @@ use thread_priority::{
 };
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+
+use super::arrivals::Arrivals;
 
 const FIFO: ThreadSchedulePolicy =
     ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
@@ -57,7 +59,7 @@ pub(in crate::server) struct Loan {
     state: AtomicU8,
     bell: EventFd,
     debtor: Debtor,
-    patrol: OnceLock<Thread>,
+    arrivals: Arc<Arrivals>,
 }
 
 /// Who borrows. The patrol ends, and is waited for, before the threads are.
@@ -82,14 +84,14 @@ pub(super) fn enter(priority: u8) -> Result<(), RealtimeError> {
 }
 
 impl Loan {
-    /// Of the thread that calls.
-    pub(super) fn of_this_thread() -> io::Result<Self> {
+    /// Of the thread that calls, from a patrol that waits for `arrivals`.
+    pub(super) fn of_this_thread(arrivals: Arc<Arrivals>) -> io::Result<Self> {
         let policy = thread_schedule_policy().unwrap_or(OTHER);
         Ok(Self {
             state: AtomicU8::new(OWN),
             bell: EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?,
             debtor: Debtor { thread: thread_native_id(), policy },
-            patrol: OnceLock::new(),
+            arrivals,
         })
     }
 
@@ -113,8 +115,7 @@ impl Loan {
         if self.state.compare_exchange(LENT, DONE, SeqCst, SeqCst).is_err() {
             return;
         }
-        let Some(patrol) = self.patrol.get() else { return };
-        patrol.unpark();
+        self.arrivals.tell_repaid();
         for _ in 0..YIELDS {
             if self.state.load(SeqCst) != DONE {
                 return;
@@ -125,7 +126,6 @@ impl Loan {
 
     /// Lends `priority`; the patrol, which calls, is above it.
     pub(super) fn lend(&self, priority: u8) {
-        self.patrol.get_or_init(thread::current);
         self.state.store(LENT, SeqCst);
         self.raise(priority);
         // It is full after 2^64 - 1 rings that nobody heard.
@@ -176,6 +176,10 @@ mod tests {
     use super::*;
     use std::sync::mpsc::channel;
 
+    fn loan_of_this_thread() -> Loan {
+        Loan::of_this_thread(Arc::new(Arrivals::new().unwrap())).unwrap()
+    }
+
     #[test]
     fn what_is_lent_comes_back() {
         let may = thread::spawn(|| enter(11).is_ok()).join().unwrap();
@@ -185,7 +189,7 @@ mod tests {
         let (tell, told) = channel();
         let (go, wait) = channel::<()>();
         let debtor = thread::spawn(move || {
-            let loan = Arc::new(Loan::of_this_thread().unwrap());
+            let loan = Arc::new(loan_of_this_thread());
             tell.send(loan.clone()).unwrap();
             wait.recv().unwrap();
             assert_eq!(thread_schedule_policy().unwrap(), FIFO);
@@ -201,7 +205,7 @@ mod tests {
             loan.lend(10);
             go.send(()).unwrap();
             while !loan.is_done() {
-                thread::park_timeout(std::time::Duration::from_millis(1));
+                loan.arrivals.wait(std::time::Duration::from_millis(1), false);
             }
             loan.take_back();
         });
@@ -211,7 +215,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_bell_rings_once_for_all_that_was_missed() {
-        let loan = Arc::new(Loan::of_this_thread().unwrap());
+        let loan = Arc::new(loan_of_this_thread());
         let bell = loan.bell().unwrap();
         loan.bell.write(1).unwrap();
         loan.bell.write(1).unwrap();

@@ -20,6 +20,7 @@
 //!
 //! [`Stage::CPU`]: seawall_control::request::Stage::CPU
 
+mod arrivals;
 mod config;
 pub(super) mod kernel;
 pub(super) mod loan;
@@ -27,8 +28,8 @@ mod patrol;
 mod watched;
 
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::thread;
 
 use parking_lot::Mutex;
 use seawall_control::predict::starvation::{CpuDelay, Episodes};
@@ -37,8 +38,10 @@ pub use config::{CpuPredictor, GuardianConfig, GuardianWay};
 pub use kernel::{KernelError, install_bouncer, install_cpu_delay};
 pub use loan::RealtimeError;
 
+use super::StartError;
 use super::run_queue::RunQueue;
 use crate::clock;
+use arrivals::Arrivals;
 use loan::Loan;
 use patrol::{Beat, Round};
 
@@ -51,6 +54,7 @@ const EXAMINED: usize = 1024;
 pub(super) struct Guardian {
     queue: Arc<RunQueue>,
     beat: Mutex<Beat>,
+    arrivals: Arc<Arrivals>,
     predictor: Mutex<Box<dyn CpuDelay>>,
 }
 
@@ -59,13 +63,14 @@ impl Guardian {
     ///
     /// # Errors
     ///
-    /// The kernel's run queues cannot be seen.
-    pub(super) fn new(queue: Arc<RunQueue>, config: &GuardianConfig) -> Result<Self, KernelError> {
+    /// The kernel's run queues cannot be seen, or the system gives no more descriptors.
+    pub(super) fn new(queue: Arc<RunQueue>, config: &GuardianConfig) -> Result<Self, StartError> {
         let predictor = match config.predictor {
             CpuPredictor::EarlierWaits => Box::new(Episodes::default()),
             CpuPredictor::RunQueues => kernel::cpu_delay()?,
         };
-        Ok(Self { queue, beat: Mutex::default(), predictor: Mutex::new(predictor) })
+        let (beat, arrivals) = (Mutex::default(), Arc::new(Arrivals::new()?));
+        Ok(Self { queue, beat, arrivals, predictor: Mutex::new(predictor) })
     }
 
     /// The thread that calls runs handlers, and others read.
@@ -79,7 +84,7 @@ impl Guardian {
     ///
     /// The system gives no more descriptors.
     pub(super) fn enlist_reader(self: &Arc<Self>, works: bool) -> io::Result<Arc<Loan>> {
-        let loan = Arc::new(Loan::of_this_thread()?);
+        let loan = Arc::new(Loan::of_this_thread(self.arrivals.clone())?);
         let bell = loan.bell()?;
         let (guardian, debtor) = (self.clone(), loan.clone());
         tokio::spawn(async move {
@@ -96,6 +101,14 @@ impl Guardian {
         });
         self.beat.lock().add_reader(loan.clone(), works);
         Ok(loan)
+    }
+
+    /// Those who read are hurried, while they are starved, when bytes come on this connection; on
+    /// those that are not watched, they are in ten milliseconds.
+    pub(super) fn watch(&self, connection: impl AsFd) {
+        if let Err(error) = self.arrivals.watch(connection) {
+            tracing::debug!(%error, "the guardian does not watch a connection");
+        }
     }
 
     /// Predicts by `predictor` from now on.
@@ -115,18 +128,19 @@ impl Guardian {
     /// Goes on patrol until it is told to stop, on a thread that [may](Self::enter).
     pub(super) fn patrol(&self, config: &GuardianConfig, is_stopped: impl Fn() -> bool) {
         let _at_last = Disband(&self.beat);
-        let mut due = clock::now();
+        let (mut due, mut has_come) = (clock::now(), false);
         while !is_stopped() {
             let now = clock::now();
             let mut beat = self.beat.lock();
             beat.collect();
-            if now >= due {
+            if has_come || now >= due {
                 let predictor = &mut **self.predictor.lock();
-                let mut round = Round { now, queue: &self.queue, predictor, config };
+                let mut round = Round { now, has_come, queue: &self.queue, predictor, config };
                 due = now + beat.look(&mut round);
             }
+            let heeds = beat.heeds(config);
             drop(beat);
-            thread::park_timeout(due.since(clock::now()));
+            has_come = self.arrivals.wait(due.since(clock::now()), heeds);
         }
     }
 

@@ -24,6 +24,9 @@ const LOOK: Duration = Duration::from_millis(1);
 /// How often while some seem to be starved, and so how often one that is starved is lent priority.
 const CLOSE_LOOK: Duration = Duration::from_micros(500);
 
+/// What the patrol itself takes to lend once, which counts for the debtor's share.
+const ERRAND: Duration = Duration::from_micros(20);
+
 /// How soon a look may follow another, however little is left of a thread's share.
 const SOON: Duration = Duration::from_micros(50);
 
@@ -47,6 +50,8 @@ pub(super) struct Beat {
 /// What one look at the threads has to go by.
 pub(super) struct Round<'a> {
     pub(super) now: Instant,
+    /// Bytes have come that a starved thread may have to read.
+    pub(super) has_come: bool,
     pub(super) queue: &'a RunQueue,
     pub(super) predictor: &'a mut dyn CpuDelay,
     pub(super) config: &'a GuardianConfig,
@@ -98,6 +103,8 @@ struct Reader {
     /// It runs handlers, too.
     works: bool,
     loan: Arc<Loan>,
+    /// It, or who serves what it reads, was starved at the last look.
+    is_starved: bool,
     /// When it was lent priority last.
     lent_at: Instant,
     /// What it had run at the last look, if it has a borrowed priority.
@@ -118,7 +125,8 @@ impl Beat {
         let mut group = Group::default();
         group.add(Watched::this_thread());
         let (lent_at, began, used) = (Instant::ORIGIN, Instant::ORIGIN, Duration::ZERO);
-        self.readers.push(Reader { group, works, loan, lent_at, lent: None, began, used });
+        let (is_starved, lent) = (false, None);
+        self.readers.push(Reader { group, works, loan, is_starved, lent_at, lent, began, used });
     }
 
     /// Gives everybody their own priority.
@@ -129,6 +137,13 @@ impl Beat {
     /// Takes back what was repaid.
     pub(super) fn collect(&mut self) {
         self.readers.iter_mut().filter(|reader| reader.loan.is_done()).for_each(Reader::take_back);
+    }
+
+    /// True if somebody could be lent priority when bytes come.
+    pub(super) fn heeds(&self, config: &GuardianConfig) -> bool {
+        let share = share(config);
+        let is_needy = |it: &Reader| it.is_starved && it.lent.is_none() && it.used < share;
+        self.readers.iter().any(is_needy)
     }
 
     /// Looks at all threads and lends to those who need it; gives when to look again.
@@ -163,7 +178,8 @@ impl Beat {
             if !sight.is_fine() {
                 next = next.min(CLOSE_LOOK);
             }
-            let unread = now.since(reader.lent_at) >= PERIOD;
+            reader.is_starved = own.is_some() || workers.is_some();
+            let unread = round.has_come || now.since(reader.lent_at) >= PERIOD;
             if [own, workers].into_iter().flatten().any(|plight| plight.is_late || unread) {
                 reader.lend(round, own);
             }
@@ -258,6 +274,7 @@ impl Reader {
             round.queue.set_cpu_delay(Some(plight.delay));
         }
         self.lent_at = round.now;
+        self.used += ERRAND;
         self.lent = Some(self.ran());
         self.loan.lend(round.config.priority);
     }
@@ -309,6 +326,7 @@ fn share(config: &GuardianConfig) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use super::super::arrivals::Arrivals;
     use super::*;
 
     #[test]
@@ -330,9 +348,9 @@ mod tests {
 
     #[test]
     fn a_thread_has_its_share_of_each_period_at_most() {
-        let loan = Arc::new(Loan::of_this_thread().unwrap());
+        let loan = Loan::of_this_thread(Arc::new(Arrivals::new().unwrap())).unwrap();
         let mut beat = Beat::default();
-        beat.add_reader(loan, true);
+        beat.add_reader(Arc::new(loan), true);
         let reader = &mut beat.readers[0];
         let at = |ms: u64| Instant::from_micros(ms * 1_000);
         reader.count(at(10));
