@@ -1,7 +1,7 @@
 //! The guardian: answers for a process that does not get the CPU.
 //!
 //! ```text
-//!   patrol, SCHED_FIFO: 1,000 times a second       SCHED_OTHER: waits for its turn
+//!   patrol, SCHED_FIFO: every 1 to 10 ms           SCHED_OTHER: waits for its turn
 //!   ┌───────────────────────────────────┐   lends  ┌────────────────────────────────┐
 //!   │ have they run, or do they want to,│ ───────► │ who reads: reads, judges,      │
 //!   │ and who could be late by that?    │ ◄─────── │ refuses, writes; no handlers   │
