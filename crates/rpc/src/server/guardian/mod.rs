@@ -32,6 +32,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use seawall_control::Instant;
 use seawall_control::predict::starvation::{CpuDelay, Episodes};
 
 pub use config::{CpuPredictor, GuardianConfig, GuardianWay};
@@ -130,18 +131,25 @@ impl Guardian {
         let _at_last = Disband(&self.beat);
         let (mut due, mut has_come) = (clock::now(), false);
         while !is_stopped() {
-            let now = clock::now();
-            let mut beat = self.beat.lock();
-            beat.collect();
-            if has_come || now >= due {
-                let predictor = &mut **self.predictor.lock();
-                let mut round = Round { now, has_come, queue: &self.queue, predictor, config };
-                due = now + beat.look(&mut round);
-            }
-            let heeds = beat.heeds(config);
-            drop(beat);
+            let heeds = self.turn(config, &mut due, has_come);
             has_come = self.arrivals.wait(due.since(clock::now()), heeds);
         }
+    }
+
+    /// Takes back what was repaid, looks when that is `due`, and lends when bytes have come. True
+    /// if somebody could be lent priority when more do.
+    fn turn(&self, config: &GuardianConfig, due: &mut Instant, has_come: bool) -> bool {
+        let (mut beat, now) = (self.beat.lock(), clock::now());
+        let predictor = &mut **self.predictor.lock();
+        let mut round = Round { now, queue: &self.queue, predictor, config };
+        beat.collect();
+        if now >= *due {
+            *due = now + beat.look(&mut round);
+        }
+        if has_come {
+            beat.heed(&round);
+        }
+        beat.heeds(config)
     }
 
     /// Refuses what cannot wait in the run queue until those who run handlers are predicted to.

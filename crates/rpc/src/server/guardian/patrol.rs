@@ -50,8 +50,6 @@ pub(super) struct Beat {
 /// What one look at the threads has to go by.
 pub(super) struct Round<'a> {
     pub(super) now: Instant,
-    /// Bytes have come that a starved thread may have to read.
-    pub(super) has_come: bool,
     pub(super) queue: &'a RunQueue,
     pub(super) predictor: &'a mut dyn CpuDelay,
     pub(super) config: &'a GuardianConfig,
@@ -103,7 +101,9 @@ struct Reader {
     /// It runs handlers, too.
     works: bool,
     loan: Arc<Loan>,
-    /// It, or who serves what it reads, was starved at the last look.
+    /// What it makes requests wait, if it was starved at the last look.
+    own: Option<Plight>,
+    /// It was starved at the last look, or who serves what it reads was.
     is_starved: bool,
     /// When it was lent priority last.
     lent_at: Instant,
@@ -125,8 +125,9 @@ impl Beat {
         let mut group = Group::default();
         group.add(Watched::this_thread());
         let (lent_at, began, used) = (Instant::ORIGIN, Instant::ORIGIN, Duration::ZERO);
-        let (is_starved, lent) = (false, None);
-        self.readers.push(Reader { group, works, loan, is_starved, lent_at, lent, began, used });
+        let (own, is_starved, lent) = (None, false, None);
+        let reader = Reader { group, works, loan, own, is_starved, lent_at, lent, began, used };
+        self.readers.push(reader);
     }
 
     /// Gives everybody their own priority.
@@ -141,9 +142,14 @@ impl Beat {
 
     /// True if somebody could be lent priority when bytes come.
     pub(super) fn heeds(&self, config: &GuardianConfig) -> bool {
-        let share = share(config);
-        let is_needy = |it: &Reader| it.is_starved && it.lent.is_none() && it.used < share;
-        self.readers.iter().any(is_needy)
+        self.readers.iter().any(|reader| reader.is_needy() && reader.used < share(config))
+    }
+
+    /// Bytes have come: lends to those who were starved at the last look. Whether they still are is
+    /// not asked, as looks in quick succession would not see them run.
+    pub(super) fn heed(&mut self, round: &Round<'_>) {
+        let needy = self.readers.iter_mut().filter(|reader| reader.is_needy());
+        needy.for_each(|reader| reader.lend(round));
     }
 
     /// Looks at all threads and lends to those who need it; gives when to look again.
@@ -174,14 +180,14 @@ impl Beat {
                 continue;
             }
             let sight = reader.group.look(now);
-            let own = round.weigh(sight, &reader.group.ids, reader.works);
+            reader.own = round.weigh(sight, &reader.group.ids, reader.works);
             if !sight.is_fine() {
                 next = next.min(CLOSE_LOOK);
             }
-            reader.is_starved = own.is_some() || workers.is_some();
-            let unread = round.has_come || now.since(reader.lent_at) >= PERIOD;
-            if [own, workers].into_iter().flatten().any(|plight| plight.is_late || unread) {
-                reader.lend(round, own);
+            reader.is_starved = reader.own.is_some() || workers.is_some();
+            let unread = now.since(reader.lent_at) >= PERIOD;
+            if [reader.own, workers].into_iter().flatten().any(|it| it.is_late || unread) {
+                reader.lend(round);
             }
         }
         next
@@ -263,14 +269,19 @@ impl Sight {
 }
 
 impl Reader {
+    /// It is starved and has no borrowed priority.
+    fn is_needy(&self) -> bool {
+        self.is_starved && self.lent.is_none()
+    }
+
     /// Lends it priority, unless it has used up its share of this period. What it reads is judged
-    /// by its `own` plight if it has to serve that, too; else by the workers'.
-    fn lend(&mut self, round: &Round<'_>, own: Option<Plight>) {
+    /// by its own plight if it has to serve that, too; else by the workers'.
+    fn lend(&mut self, round: &Round<'_>) {
         self.count(round.now);
         if self.used >= share(round.config) {
             return;
         }
-        if let (true, Some(plight)) = (self.works, own) {
+        if let (true, Some(plight)) = (self.works, self.own) {
             round.queue.set_cpu_delay(Some(plight.delay));
         }
         self.lent_at = round.now;
