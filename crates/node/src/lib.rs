@@ -45,6 +45,7 @@ mod bounce;
 mod convert;
 pub mod precision;
 mod probe;
+mod refusal;
 mod run_queues;
 mod tick;
 mod unavailable;

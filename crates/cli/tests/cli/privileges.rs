@@ -46,7 +46,7 @@ fn a_build_without_ebpf_says_how_to_have_it() {
 #[test]
 fn ebpf_that_is_not_permitted_names_the_capabilities() {
     let nobody = Nobody::new();
-    let lacks = ["CAP_BPF", "CAP_PERFMON", "run as root"];
+    let lacks = ["it lacks CAP_BPF, CAP_PERFMON", "run as root"];
     nobody.fails(&["node", "precision"], &[&lacks[..], &["CAP_SYSLOG"]].concat());
     let kernel = serve("server.guardian.way=kernel", &[]);
     let or_else = ["CAP_NET_ADMIN", "guardian.way = \"kernel\"", "\"threads\", or \"auto\""];
