@@ -22,6 +22,7 @@ mod sim;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand};
 
 /// Keeps services fast when more work arrives than they can do.
@@ -63,8 +64,34 @@ enum Command {
     Node(node::Options),
 }
 
+/// Commands that not every build has, which takes a feature of the same name.
+const OPTIONAL: [(&str, bool); 4] = [
+    ("node", cfg!(feature = "node")),
+    ("search", cfg!(feature = "search")),
+    ("rocks", cfg!(feature = "rocks")),
+    ("columns", cfg!(feature = "columns")),
+];
+
+/// The command that somebody asked for and this build lacks.
+fn lacking(error: &clap::Error) -> Option<&'static str> {
+    let Some(ContextValue::String(asked)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    OPTIONAL.iter().find(|(name, is_built)| !is_built && name == asked).map(|(name, _)| *name)
+}
+
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let Some(name) = lacking(&error) else { error.exit() };
+            eprintln!(
+                "error: this program was built without `{name}`; to have it: cargo build \
+                 --release -p seawall-cli --features {name}"
+            );
+            return ExitCode::from(2);
+        }
+    };
     let filter = match tracing_subscriber::EnvFilter::try_new(&cli.log) {
         Ok(filter) => filter,
         Err(error) => {

@@ -47,6 +47,7 @@ mod convert;
 mod foresight;
 pub mod precision;
 mod probe;
+mod refusal;
 mod run_queues;
 mod tick;
 mod unavailable;

@@ -9,7 +9,7 @@ use seawall_control::Instant;
 use seawall_control::predict::cpu::Shadow;
 
 use crate::programs::run_queue::{RunQueueSkel, RunQueueSkelBuilder, types};
-use crate::{Unavailable, convert, tick};
+use crate::{Unavailable, convert, refusal, tick};
 
 /// To run a program on the CPU that is named with it (`BPF_F_TEST_RUN_ON_CPU`).
 const ON_CPU: u32 = 1;
@@ -68,6 +68,7 @@ impl RunQueues {
     ///
     /// What is missing, if the kernel does not show its run queues.
     pub fn open() -> Result<Self, Unavailable> {
+        refusal::log();
         // The programs refer to it for as long as they are loaded, and it is small.
         let object = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open =

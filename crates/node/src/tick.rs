@@ -11,7 +11,7 @@ const HANDLERS: [&str; 2] = ["tick_nohz_handler", "tick_sched_timer"];
 /// The address of the function that the timer of ticks calls.
 pub(crate) fn handler() -> Result<u64, Unavailable> {
     let symbols = fs::read_to_string("/proc/kallsyms").map_err(Unavailable::Proc)?;
-    find(&symbols).ok_or(Unavailable::NoTicks)
+    find(&symbols).ok_or_else(Unavailable::no_ticks)
 }
 
 fn find(symbols: &str) -> Option<u64> {

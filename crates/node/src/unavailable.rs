@@ -1,10 +1,10 @@
 //! Why run queues cannot be seen.
 
 use std::io;
-use std::path::Path;
 
-use libbpf_rs::ErrorKind;
 use thiserror::Error;
+
+use crate::refusal::{BPF, BTF, Capability, PERFMON, Refusal, SYSLOG, lacking};
 
 /// Why the run queues of this machine cannot be copied, and what is missing. CPU waits are then not
 /// predicted.
@@ -19,11 +19,19 @@ pub enum Unavailable {
     NoBtf,
     /// This process may not load eBPF programs.
     #[error(
-        "the kernel refuses to load eBPF programs: run as root, or give CAP_BPF and CAP_PERFMON; \
-         where these are there, a security module or lockdown forbids it; CPU waits are not \
-         predicted"
+        "this process may not load eBPF programs: it lacks {lacks}; run as root where root has \
+         them, or give it these; CPU waits are not predicted"
     )]
-    NotPermitted(#[source] libbpf_rs::Error),
+    NotPermitted {
+        /// The capabilities that are missing.
+        lacks: String,
+    },
+    /// It has the capabilities.
+    #[error(
+        "something forbids eBPF programs although this process has CAP_BPF and CAP_PERFMON: \
+         lockdown, a security module, or the kernel's verifier; CPU waits are not predicted"
+    )]
+    Forbidden(#[source] libbpf_rs::Error),
     /// The timer of ticks cannot be told apart from others.
     #[error(
         "/proc/kallsyms does not show where the kernel handles its ticks: run as root, or give \
@@ -36,10 +44,15 @@ pub enum Unavailable {
     /// The kernel does not know something that the programs use: it is older than 5.17, or was
     /// built without CONFIG_BPF_SYSCALL or CONFIG_BPF_EVENTS.
     #[error(
-        "the kernel does not accept the eBPF programs: Linux 5.17 or later with CONFIG_BPF_SYSCALL \
-         and CONFIG_BPF_EVENTS is needed; CPU waits are not predicted"
+        "this kernel, Linux {kernel}, does not accept the eBPF programs: 5.17 or later with \
+         CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS is needed; CPU waits are not predicted"
     )]
-    Refused(#[source] libbpf_rs::Error),
+    Refused {
+        /// Its version.
+        kernel: String,
+        /// What it said.
+        source: libbpf_rs::Error,
+    },
     /// There is no such CPU, or it is offline.
     #[error("CPU {cpu} cannot be asked: it does not exist, or is offline")]
     NoCpu {
@@ -50,15 +63,25 @@ pub enum Unavailable {
     },
 }
 
-const BTF: &str = "/sys/kernel/btf/vmlinux";
+/// What looking into run queues takes.
+const NEEDED: [Capability; 2] = [BPF, PERFMON];
 
 impl Unavailable {
     /// What an error at loading or attaching means.
     pub(crate) fn from_loading(error: libbpf_rs::Error) -> Self {
-        match error.kind() {
-            ErrorKind::PermissionDenied => Self::NotPermitted(error),
-            _ if !Path::new(BTF).exists() => Self::NoBtf,
-            _ => Self::Refused(error),
+        match Refusal::from_loading(&error, &NEEDED) {
+            Refusal::NoBtf => Self::NoBtf,
+            Refusal::Lacks(lacks) => Self::NotPermitted { lacks },
+            Refusal::Forbidden => Self::Forbidden(error),
+            Refusal::Kernel(kernel) => Self::Refused { kernel, source: error },
+        }
+    }
+
+    /// Without the address of the handler of ticks: who lacks more is told all of it.
+    pub(crate) fn no_ticks() -> Self {
+        match (lacking(&NEEDED), lacking(&[BPF, PERFMON, SYSLOG])) {
+            (Some(_), Some(lacks)) => Self::NotPermitted { lacks },
+            _ => Self::NoTicks,
         }
     }
 }

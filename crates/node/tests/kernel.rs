@@ -23,9 +23,10 @@ fn or_say_why<T>(opened: Result<T, Unavailable>) -> Option<T> {
         Ok(opened) => Some(opened),
         Err(
             reason @ (Unavailable::NoBtf
-            | Unavailable::NotPermitted(_)
+            | Unavailable::NotPermitted { .. }
+            | Unavailable::Forbidden(_)
             | Unavailable::NoTicks
-            | Unavailable::Refused(_)),
+            | Unavailable::Refused { .. }),
         ) => {
             eprintln!("not tested: {reason}");
             None

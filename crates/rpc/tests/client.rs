@@ -7,88 +7,11 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
 use seawall_control::controller::{DropReason, Feedback};
-use seawall_control::wire::{self, HEADER_LEN, RequestOp, ResponseOp, Settings};
+use seawall_control::wire::{self, RequestOp, ResponseOp};
 use seawall_rpc::{CallError, ClientConfig, ConnectError, Request, Server, Session, Unsent};
+use support::fake::{Fake, answer, frame, goaway, reply, settings};
 use support::{ECHO, balanced, one_credit, router, until};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-
-/// A server that does what a test says, frame by frame.
-struct Fake {
-    tcp: TcpStream,
-}
-
-impl Fake {
-    /// Lets a client connect to a server that does `script`.
-    async fn connect<F>(script: impl FnOnce(Fake) -> F) -> Result<Session, ConnectError>
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        Self::connect_within(Duration::from_secs(30), script).await
-    }
-
-    async fn connect_within<F>(
-        connect_timeout: Duration,
-        script: impl FnOnce(Fake) -> F,
-    ) -> Result<Session, ConnectError>
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let config = ClientConfig { connect_timeout, ..ClientConfig::default() };
-        let connecting = tokio::spawn(async move { Session::connect(address, &config).await });
-        let (tcp, _) = listener.accept().await.unwrap();
-        tokio::spawn(script(Fake { tcp }));
-        connecting.await.unwrap()
-    }
-
-    async fn send(&mut self, bytes: &[u8]) {
-        _ = self.tcp.write_all(bytes).await;
-    }
-
-    /// The next frame of the client; `None` once it has closed the connection.
-    async fn next(&mut self) -> Option<wire::Request> {
-        let mut header = [0; HEADER_LEN];
-        self.tcp.read_exact(&mut header).await.ok()?;
-        let frame = wire::Request::decode(&header, u32::MAX).unwrap();
-        let mut body = vec![0; frame.body_len as usize];
-        self.tcp.read_exact(&mut body).await.ok()?;
-        Some(frame)
-    }
-
-    /// Reads the hello and answers it.
-    async fn greet(&mut self) {
-        assert_eq!(self.next().await.unwrap().op, RequestOp::Hello);
-        self.send(&settings("breakwater")).await;
-    }
-}
-
-fn frame(mut head: wire::Response, body: &[u8]) -> Vec<u8> {
-    head.body_len = body.len() as u32;
-    [&head.encode()[..], body].concat()
-}
-
-fn settings(algorithm: &str) -> Vec<u8> {
-    let settings = Settings {
-        algorithm: algorithm.into(),
-        body_max: 1 << 20,
-        outstanding_max: 100,
-        slo: Duration::from_secs(5),
-        stages: Vec::new(),
-    };
-    frame(wire::Response::new(ResponseOp::Settings), &settings.encode())
-}
-
-fn goaway(reason: &str) -> Vec<u8> {
-    frame(wire::Response::new(ResponseOp::Goaway), reason.as_bytes())
-}
-
-fn reply(id: u64, window: u32, seq: u32) -> Vec<u8> {
-    let mut head = wire::Response::new(ResponseOp::Reply);
-    (head.id, head.feedback) = (id, Feedback::Window { size: window, seq });
-    frame(head, b"served")
-}
+use tokio::io::AsyncWriteExt;
 
 /// Why a client does not connect to a server that answers its hello with `bytes` and nothing more.
 async fn refusal(bytes: Vec<u8>) -> ConnectError {
@@ -319,6 +242,66 @@ async fn a_reply_to_a_call_that_was_not_sent_ends_the_session_and_no_more() {
         assert!(error.contains("which is not outstanding"), "{error}");
     }
     assert!(!session.is_open());
+}
+
+#[tokio::test]
+async fn a_second_reply_ends_the_session_and_is_given_to_no_other_call() {
+    let script = |mut fake: Fake| async move {
+        fake.greet_as("none").await;
+        let first = fake.next().await.unwrap().claims.id;
+        fake.send(&answer(first, "first")).await;
+        // The second call has the first one's place in the client's table.
+        let second = fake.next().await.unwrap().claims.id;
+        assert_eq!(first as u32, second as u32);
+        fake.send(&[answer(first, "first again"), answer(second, "second")].concat()).await;
+        assert!(fake.next().await.is_none(), "the client closes");
+    };
+    let session = Fake::connect(script).await.unwrap();
+    assert_eq!(session.call(Request::new(1, "")).await.unwrap().payload, "first");
+    let error = session.call(Request::new(1, "")).await.unwrap_err();
+    assert!(matches!(error, CallError::ConnectionLost(_)), "{error}");
+    assert!(error.to_string().contains("which is not outstanding"), "{error}");
+    assert!(!session.is_open());
+}
+
+#[tokio::test]
+async fn replies_to_calls_that_were_never_made_reach_nobody() {
+    for invented in [0, 1, 7, u64::MAX, 1 << 32] {
+        let script = move |mut fake: Fake| async move {
+            fake.greet_as("none").await;
+            fake.next().await.unwrap();
+            fake.send(&answer(invented, "for nobody")).await;
+            assert!(fake.next().await.is_none(), "the client closes");
+        };
+        let session = Fake::connect(script).await.unwrap();
+        let error = session.call(Request::new(1, "")).await.unwrap_err();
+        assert!(matches!(error, CallError::ConnectionLost(_)), "{error}");
+        assert!(error.to_string().contains(&format!("a reply to call {invented}, ")), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_call_has_one_reply_that_nobody_gets() {
+    let script = |mut fake: Fake| async move {
+        fake.greet_as("none").await;
+        let cancelled = fake.next().await.unwrap().claims.id;
+        let cancel = fake.next().await.unwrap();
+        assert_eq!((cancel.op, cancel.claims.id), (RequestOp::Cancel, cancelled));
+        let later = fake.next().await.unwrap().claims.id;
+        // The cancel has crossed it on its way.
+        fake.send(&[answer(cancelled, "too late"), answer(later, "later")].concat()).await;
+        let last = fake.next().await.unwrap().claims.id;
+        fake.send(&[answer(cancelled, "once more"), answer(last, "last")].concat()).await;
+        assert!(fake.next().await.is_none(), "the client closes");
+    };
+    let session = Fake::connect(script).await.unwrap();
+    let cancelled = session.call(Request::new(1, ""));
+    until(|| session.outstanding() == 1).await;
+    drop(cancelled);
+    assert_eq!(session.call(Request::new(1, "")).await.unwrap().payload, "later");
+    assert_eq!(session.outstanding(), 0, "the reply to the cancelled call has ended it");
+    let error = session.call(Request::new(1, "")).await.unwrap_err();
+    assert!(error.to_string().contains("which is not outstanding"), "{error}");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ mod support;
 
 use std::time::Duration;
 
-use seawall_rpc::{Budget, Server, ServerConfig, StartError};
+use seawall_rpc::{Budget, Request, Server, ServerConfig, StartError};
 use support::{config, router};
 
 /// What is wrong with a file.
@@ -153,6 +153,41 @@ fn values_out_of_range_are_named_with_the_range() {
     ] {
         let found = unusable(text);
         assert!(found.contains(error), "{text}: {found}");
+    }
+}
+
+#[test]
+fn no_time_that_is_allowed_is_too_long() {
+    let longest = Duration::from_secs(18_446_744_073);
+    for algorithm in seawall_control::admission::NAMES {
+        let mut config = config(algorithm);
+        (config.slo, config.rtt) = (longest, longest);
+        (config.network_p99, config.service_p99) = (Some(longest), Some(longest));
+        config.limits.hello_timeout = longest;
+        (config.limits.frame_timeout, config.limits.write_timeout) = (longest, longest);
+        let server = Server::start(config, router()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let session = support::session(&server).await;
+            for _ in 0..10 {
+                let call = Request::new(support::ECHO, "x").with_deadline(Duration::MAX);
+                assert_eq!(session.call(call).await.unwrap().payload, "x", "{algorithm}");
+            }
+        });
+    }
+    for field in ["slo", "rtt", "network_p99", "service_p99", "budget", "threads.slice"] {
+        let mut config = config("none");
+        match field {
+            "slo" => config.slo = Duration::MAX,
+            "rtt" => config.rtt = Duration::MAX,
+            "network_p99" => config.network_p99 = Some(Duration::MAX),
+            "service_p99" => config.service_p99 = Some(Duration::MAX),
+            "budget" => config.budget = Budget::Fixed(Duration::MAX),
+            _ => config.threads.slice = Duration::MAX,
+        }
+        let error = config.validate().unwrap_err().to_string();
+        let allowed = "is out of range; allowed is up to 18446744073s";
+        assert!(error.starts_with(field) && error.ends_with(allowed), "{error}");
     }
 }
 

@@ -98,3 +98,9 @@ pub use rwlock::{
 pub use seawall_control::predict::lock::{Estimate, LockKind};
 pub use seawall_control::predict::memory::MemoryPolicy;
 pub use semaphore::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+
+/// What the project's front page shows is compiled, here because this crate's tests know all that
+/// it names.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct FrontPage;

@@ -12,12 +12,13 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use seawall_sim::{Plan, Run};
+use serde::Serialize;
 
 use crate::plans::claims::{self, Finding};
 use crate::plans::runs;
 use crate::report::page::file;
 use crate::{host, sim};
-use systems::System;
+use systems::{NotSimulated, System};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -48,7 +49,8 @@ pub(crate) struct Options {
     #[arg(long)]
     full: bool,
 
-    /// Print the verdicts as JSON: an array with one object for each claim
+    /// Print the verdicts as JSON: an array with one object for each claim, those at the end that
+    /// only a live system can judge (none with --figure)
     #[arg(long)]
     json: bool,
 
@@ -110,11 +112,27 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     file::write(&options.html, &page::render(&experiments, &findings, &host::describe()))?;
     let mut out = std::io::stdout().lock();
     if options.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&findings)?)?;
+        writeln!(out, "{}", serde_json::to_string_pretty(&records(options, &findings))?)?;
     } else {
         write!(out, "{}", table::render(&findings, options.figure.is_empty()))?;
     }
     Ok(())
+}
+
+/// A claim as JSON.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Record<'a> {
+    Judged(&'a Finding),
+    NotSimulated(NotSimulated),
+}
+
+/// All claims; with those that no simulator can judge, unless only some figures were asked for.
+fn records<'a>(options: &Options, findings: &'a [Finding]) -> Vec<Record<'a>> {
+    let all = options.figure.is_empty();
+    let systems = systems::chosen(options.system.as_deref()).filter(|_| all);
+    let elsewhere = systems.flat_map(System::not_simulated).map(Record::NotSimulated);
+    findings.iter().map(Record::Judged).chain(elsewhere).collect()
 }
 
 fn retune(options: &Options) -> Result<()> {

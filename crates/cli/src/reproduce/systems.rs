@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 /// One system.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct System {
@@ -17,13 +19,22 @@ pub(super) struct System {
 }
 
 /// A claim about a machine rather than an algorithm.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Elsewhere {
-    pub(super) claim: &'static str,
+    claim: &'static str,
     /// What is claimed.
-    pub(super) text: &'static str,
+    text: &'static str,
     /// What measures it.
-    pub(super) how: &'static str,
+    how: &'static str,
+}
+
+/// Such a claim as a record beside those that were judged.
+#[derive(Debug, Serialize)]
+pub(super) struct NotSimulated {
+    system: &'static str,
+    #[serde(flatten)]
+    claim: &'static Elsewhere,
+    verdict: &'static str,
 }
 
 macro_rules! texts {
@@ -94,12 +105,13 @@ const LIBROS: System = System {
         Elsewhere {
             claim: "L1",
             text: "tails of a store under real CPU noise, and what is left of them",
-            how: "live: `seawall compare experiments/live/replicas.toml`",
+            how: "live, as root and with stress-ng: `seawall compare \
+                  experiments/live/replicas.toml`",
         },
         Elsewhere {
             claim: "L8",
             text: "how precise the predicted wait for a CPU is, by what the predictor knows",
-            how: "live: `seawall node precision`, of a build with `--features node`",
+            how: "live, as root: `seawall node precision`, of a build with `--features node`",
         },
         Elsewhere {
             claim: "L9",
@@ -115,7 +127,10 @@ const LIBROS: System = System {
         Elsewhere {
             claim: "L11",
             text: "less than 1 % of CPU time for all of it",
-            how: "live: `cargo run --release -p seawall-bench-rpc --bin seawall-bench-guardian`",
+            how: "live: `cargo run --release -p seawall-bench-rpc --bin seawall-bench-guardian -- \
+                  --cost-at 1000,5000 --guardians off,patrol` has the CPU time of a server without \
+                  and with a guardian; `seawall node precision` that of the programs in the kernel, with \
+                  `sysctl kernel.bpf_stats_enabled=1`",
         },
         Elsewhere {
             claim: "L12",
@@ -142,6 +157,13 @@ pub(super) fn chosen(name: Option<&str>) -> impl Iterator<Item = &'static System
 }
 
 impl System {
+    /// Its claims that no simulator can judge, as records.
+    pub(super) fn not_simulated(&self) -> impl Iterator<Item = NotSimulated> {
+        let system = self.name;
+        let record = move |claim| NotSimulated { system, claim, verdict: "not simulated" };
+        self.elsewhere.iter().map(record)
+    }
+
     /// The text of a file that a plan includes.
     pub(super) fn file(&self, name: &str) -> Result<String, String> {
         let file = self.files.iter().find(|(known, _)| name.strip_suffix(".toml") == Some(known));

@@ -13,6 +13,7 @@ mod machine;
 mod metrics;
 mod pages;
 mod paths;
+mod privileges;
 #[cfg(feature = "rocks")]
 mod rocks;
 #[cfg(feature = "search")]

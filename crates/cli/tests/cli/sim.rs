@@ -242,3 +242,40 @@ fn verdicts_come_from_the_runs_that_sim_prints() {
     fail(&["reproduce", "breakwater", "--figure", "99"], &["--figure", "no plan of 99"]);
     fail(&["reproduce", "windbreak"], &["'windbreak'", "breakwater"]);
 }
+
+/// What only live systems can tell stands beside what was judged, with what measures it.
+#[test]
+fn claims_that_are_not_simulated_are_records_too() {
+    let folder = file("no-runs");
+    std::fs::create_dir_all(&folder).unwrap();
+    for figure in ["03", "04", "05a", "05b"] {
+        std::fs::write(folder.join(format!("libros-figure-{figure}.json")), "[]").unwrap();
+    }
+    let (folder, page) = (folder.to_str().unwrap(), file("not-simulated.html"));
+    let html = ["--html", page.to_str().unwrap()];
+    let all = ["reproduce", "libros", "--json", "--from", folder];
+    let claims = succeed(&[&all[..], &html].concat()).json();
+    let claims = claims.as_array().unwrap();
+    let (elsewhere, judged): (Vec<&Value>, Vec<&Value>) =
+        claims.iter().partition(|claim| claim["verdict"] == "not simulated");
+    assert!(judged.iter().all(|claim| claim["figure"].is_string()), "{judged:?}");
+    let named: Vec<&str> = elsewhere.iter().map(|claim| claim["claim"].as_str().unwrap()).collect();
+    assert_eq!(named, ["L1", "L8", "L9", "L10", "L11", "L12"]);
+    for claim in &elsewhere {
+        assert_eq!(claim["system"], "libros");
+        for key in ["text", "how"] {
+            assert!(claim[key].as_str().is_some_and(|text| !text.is_empty()), "{key}: {claim}");
+        }
+    }
+    // They are those of the table.
+    let table = succeed(&[&["reproduce", "libros", "--from", folder][..], &html].concat()).stdout;
+    let table = table.split_once("Not simulated:").unwrap().1.replace("\n    ", " ");
+    for claim in &elsewhere {
+        let [name, text, how] = ["claim", "text", "how"].map(|key| claim[key].as_str().unwrap());
+        assert!(table.contains(&format!("{name}, {text}: {how}.")), "{claim}\n{table}");
+    }
+    // Who asks for one figure gets what is in it.
+    let one = [&all[..], &html, &["--figure", "3"]].concat();
+    let claims = succeed(&one).json();
+    assert!(claims.as_array().unwrap().iter().all(|claim| claim["figure"].is_string()));
+}

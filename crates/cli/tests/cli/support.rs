@@ -2,6 +2,8 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -9,8 +11,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, geteuid};
 use serde_json::Value;
+use tempfile::TempDir;
 
 /// How long anything may take before a test gives up: far longer than it ever takes.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -87,7 +90,11 @@ pub(crate) fn succeed(arguments: &[&str]) -> Said {
 /// Runs `seawall`, which must fail, print nothing, and say all of `expected`.
 #[track_caller]
 pub(crate) fn fail(arguments: &[&str], expected: &[&str]) {
-    let said = run(arguments);
+    has_failed(&run(arguments), arguments, expected);
+}
+
+#[track_caller]
+fn has_failed(said: &Said, arguments: &[&str], expected: &[&str]) {
     let command = format!("seawall {}", arguments.join(" "));
     assert!(matches!(said.status.code(), Some(1 | 2)), "{command}: {said:?}");
     // What it was about to do may stand before it.
@@ -96,6 +103,51 @@ pub(crate) fn fail(arguments: &[&str], expected: &[&str]) {
     assert_eq!(said.stdout, "", "{command}");
     for text in expected {
         assert!(said.stderr.contains(text), "{command} does not say \"{text}\":\n{}", said.stderr);
+    }
+}
+
+/// A user who may nothing: without capabilities and without real-time priority.
+pub(crate) struct Nobody {
+    /// Holds the program, where this user can read it.
+    folder: TempDir,
+}
+
+impl Nobody {
+    /// The number that most systems give to the user `nobody`.
+    const ID: u32 = 65_534;
+
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().expect("there is space for temporary files");
+        let open = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(folder.path(), open).expect("it is ours");
+        let (built, copy) = (env!("CARGO_BIN_EXE_seawall"), folder.path().join("seawall"));
+        if std::fs::hard_link(built, &copy).is_err() {
+            std::fs::copy(built, &copy).expect("there is space for the program");
+        }
+        Self { folder }
+    }
+
+    /// Runs `seawall`, which must fail, print nothing, and say all of `expected`.
+    #[track_caller]
+    pub(crate) fn fails(&self, arguments: &[&str], expected: &[&str]) {
+        let said = ended(self.command(arguments).stdout(Stdio::piped()), arguments);
+        has_failed(&said, arguments, expected);
+    }
+
+    /// Starts a server with these arguments and waits until it is ready.
+    #[track_caller]
+    pub(crate) fn serves(&self, arguments: &[&str]) -> Served {
+        Served::spawn(&mut self.command(arguments), arguments)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "ulimit -r 0 && exec \"$0\" \"$@\""]);
+        shell.arg(self.folder.path().join("seawall")).args(arguments).env_remove("SEAWALL_LOG");
+        if geteuid().is_root() {
+            shell.uid(Self::ID).gid(Self::ID); // and capabilities end with the next program
+        }
+        shell
     }
 }
 
@@ -125,7 +177,12 @@ impl Served {
     /// The same without any other arguments.
     #[track_caller]
     pub(crate) fn start_exactly(arguments: &[&str]) -> Self {
-        let mut child = command(arguments)
+        Self::spawn(&mut command(arguments), arguments)
+    }
+
+    #[track_caller]
+    fn spawn(command: &mut Command, arguments: &[&str]) -> Self {
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -312,7 +312,9 @@ impl<T> Outbox<T> {
     /// would leave.
     fn expire(&mut self, now: Instant) {
         while let Some((since, request)) = self.pending.peek_oldest_ordinary() {
-            if now.since(*since) <= self.expiry && now + self.rtt < request.deadline {
+            let deadline = request.deadline;
+            let in_time = deadline == Instant::NEVER || now + self.rtt < deadline;
+            if now.since(*since) <= self.expiry && in_time {
                 break;
             }
             let expired = self.pending.pop_oldest_ordinary();
@@ -439,6 +441,15 @@ mod tests {
         assert_eq!(sent(&mut outbox, Instant::ORIGIN), [(2, 0)]);
         assert_eq!(outbox.poll_dropped(), Some((1, DropReason::Expired)));
     }
+
+    #[test]
+    fn what_has_no_deadline_leaves_however_long_a_round_trip_takes() {
+        let init = Init { slo: SLO, rtt: Duration::MAX, ..Init::new(Instant::ORIGIN, 0) };
+        let mut outbox = Outbox::new(Box::new(Credit::default()), &Config::default(), init);
+        outbox.submit(Instant::ORIGIN, request(1));
+        assert_eq!(sent(&mut outbox, Instant::ORIGIN), [(1, 0)]);
+    }
+
     #[test]
     fn the_wait_is_that_of_the_replies_before_it() {
         let (mut outbox, at) = (outbox(8), Instant::from_micros);

@@ -2,16 +2,26 @@
 //!
 //! Sender and receiver have clocks of their own, so that the time of one way is known but for a
 //! constant. The earliest message of the last seconds tells that constant; what others took longer
-//! is the network's, and the sender's own after it had stamped them.
+//! is the network's, and the sender's own after it had stamped them. Two clocks do not run equally
+//! fast either: by how much the constant changes is taken out.
 
 use core::time::Duration;
 
-use crate::estimate::WindowedMin;
+use crate::estimate::{Ewma, WindowedMin};
 use crate::time::{Instant, nanos};
 
-/// For how long the earliest message counts: clocks of two machines drift apart by some
-/// microseconds meanwhile, and one that was set is forgotten after it.
+/// For how long the earliest message counts: a clock that was set is forgotten after it.
 const WINDOW: Duration = Duration::from_secs(10);
+
+/// The earliest messages of two such times tell by how much a clock is faster than the other.
+const SLOT: Duration = Duration::from_secs(1);
+
+/// Clocks that nobody corrects differ by up to a tenth of this; one that is brought back to the
+/// right time slowly, by half of it (`adjtime`). What is more was set.
+const DRIFT_MAX: f64 = 1e-3;
+
+/// Weight of the newest difference in their mean: what stays for some slots is the clocks'.
+const DRIFT_WEIGHT: f64 = 0.125;
 
 /// Which part of the messages comes no later than the estimate.
 const QUANTILE: f64 = 0.99;
@@ -28,13 +38,34 @@ const STEP_LEAST: f64 = 200.0;
 /// 2013): a session costs a few bytes and not a window of samples.
 #[derive(Clone, Debug)]
 pub struct Lateness {
+    drift: Drift,
     earliest: WindowedMin,
     p99: f64,
 }
 
+/// By how much one clock has gone ahead of another because it is faster.
+#[derive(Clone, Debug)]
+struct Drift {
+    /// When this slot began, and its earliest message.
+    slot: Option<(Instant, Earliest)>,
+    /// The earliest message of the slot before.
+    before: Option<Earliest>,
+    /// Nanoseconds in a nanosecond.
+    rate: Ewma,
+    /// Nanoseconds until `counted`.
+    sum: f64,
+    counted: Instant,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Earliest {
+    at: Instant,
+    way: u64,
+}
+
 impl Default for Lateness {
     fn default() -> Self {
-        Self { earliest: WindowedMin::new(WINDOW), p99: 0.0 }
+        Self { drift: Drift::new(), earliest: WindowedMin::new(WINDOW), p99: 0.0 }
     }
 }
 
@@ -44,7 +75,7 @@ impl Lateness {
     /// and is left out.
     pub fn observe(&mut self, now: Instant, sent_ns: u64, received_ns: u64, limit: Duration) {
         // The difference may be negative, and keeps its order as a number without a sign.
-        let way = received_ns.wrapping_sub(sent_ns) ^ (1 << 63);
+        let way = self.drift.without(now, received_ns.wrapping_sub(sent_ns)) ^ (1 << 63);
         self.earliest.observe(now, way);
         let late = way - self.earliest.value().map_or(way, |earliest| earliest.min(way));
         if late > nanos(limit) {
@@ -61,6 +92,51 @@ impl Lateness {
     /// By how much 99 % of the messages are later than the earliest, at most.
     pub fn p99(&self) -> Duration {
         Duration::from_nanos(self.p99 as u64)
+    }
+}
+
+impl Drift {
+    fn new() -> Self {
+        let rate = Ewma::new(DRIFT_WEIGHT);
+        Self { slot: None, before: None, rate, sum: 0.0, counted: Instant::ORIGIN }
+    }
+
+    /// The time that a message took by two clocks, less what they have drifted apart by.
+    fn without(&mut self, now: Instant, way: u64) -> u64 {
+        let newest = Earliest { at: now, way };
+        match &mut self.slot {
+            Some((begun, earliest)) if now.since(*begun) < SLOT => {
+                if newest.since(earliest) < 0 {
+                    *earliest = newest;
+                }
+            }
+            slot => {
+                if let Some((_, earliest)) = slot.replace((now, newest)) {
+                    self.learn(earliest);
+                }
+            }
+        }
+        self.sum += self.rate.value().unwrap_or(0.0) * nanos(now.since(self.counted)) as f64;
+        self.counted = now;
+        way.wrapping_sub(self.sum as i64 as u64)
+    }
+
+    /// A slot has ended, whose earliest message was this one.
+    fn learn(&mut self, earliest: Earliest) {
+        if let Some(before) = self.before.replace(earliest) {
+            let time = nanos(earliest.at.since(before.at)).max(1);
+            let rate = earliest.since(&before) as f64 / time as f64;
+            if rate.abs() <= DRIFT_MAX {
+                self.rate.observe(rate);
+            }
+        }
+    }
+}
+
+impl Earliest {
+    /// By how much longer it took, in nanoseconds. Clocks may be apart by anything.
+    fn since(&self, other: &Self) -> i64 {
+        self.way.wrapping_sub(other.way) as i64
     }
 }
 
@@ -91,6 +167,27 @@ mod tests {
             assert!((70.0..120.0).contains(&p99), "{p99} us at an offset of {offset}");
         }
         assert!(heard(0, 0.0) < Duration::from_micros(1));
+    }
+
+    /// A minute of messages by a clock that is slower by so many parts in a million.
+    fn heard_from_a_slow_clock(ppm: i64) -> Duration {
+        let (mut lateness, mut rng) = (Lateness::default(), Rng::new(5));
+        for i in 0..60_000_i64 {
+            let now = 1_000_000_000 + i * 1_000_000;
+            let way = 50_000.0 + rng.exponential() * 20e3;
+            let sent = now - now / 1_000_000 * ppm;
+            let at = Instant::from_nanos(now as u64);
+            lateness.observe(at, sent as u64, now as u64 + way as u64, MS);
+        }
+        lateness.p99()
+    }
+
+    #[test]
+    fn clocks_may_run_at_different_speeds() {
+        for ppm in [0, 10, -10, 100, -100, 500, -500] {
+            let p99 = heard_from_a_slow_clock(ppm).as_secs_f64() * 1e6;
+            assert!((60.0..150.0).contains(&p99), "{p99} us at {ppm} ppm");
+        }
     }
 
     #[test]

@@ -210,7 +210,7 @@ impl Policy {
             Some(Why::Attempts)
         } else if failed.others == 0 {
             Some(Why::Replicas)
-        } else if now + failed.rtt >= failed.deadline {
+        } else if failed.deadline != Instant::NEVER && now + failed.rtt >= failed.deadline {
             Some(Why::Deadline)
         } else {
             None
@@ -271,6 +271,15 @@ mod tests {
         assert_eq!(verdict(refused), enough(Why::Budget));
         let counts = policy.counts();
         assert_eq!((counts.retries, counts.forbidden), (1, 1));
+    }
+
+    #[test]
+    fn without_a_deadline_no_round_trip_is_too_long() {
+        let endless = Failed { rtt: Duration::MAX, ..failed(End::Refused) };
+        assert_eq!(policy(2, 1.0, 1).on_failure(NOW, &endless), Verdict::Again);
+        let due = Failed { deadline: NOW + Duration::from_secs(1 << 30), ..endless };
+        let verdict = policy(2, 1.0, 1).on_failure(NOW, &due);
+        assert_eq!(verdict, Verdict::Enough(Why::Deadline));
     }
 
     #[test]

@@ -28,6 +28,7 @@ use seawall_control::bounce::{Bounced, Bouncer, Problem};
 pub use unavailable::BounceUnavailable;
 
 use crate::programs::bounce::{BounceSkel, BounceSkelBuilder};
+use crate::refusal;
 use connection::Connection;
 
 /// The programs in the kernel that answer for one server.
@@ -45,6 +46,7 @@ impl Bounce {
     ///
     /// What is missing, if the kernel does not take them.
     pub fn open() -> Result<Self, BounceUnavailable> {
+        refusal::log();
         // The programs refer to it for as long as they are loaded, and it is small.
         let object = Box::leak(Box::new(MaybeUninit::uninit()));
         let loading = BounceUnavailable::from_loading;

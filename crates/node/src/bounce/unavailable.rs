@@ -1,11 +1,8 @@
 //! Why the kernel does not answer for a server.
 
-use std::path::Path;
-
-use libbpf_rs::ErrorKind;
 use thiserror::Error;
 
-const BTF: &str = "/sys/kernel/btf/vmlinux";
+use crate::refusal::{BPF, BTF, NET_ADMIN, PERFMON, Refusal};
 
 /// Why the kernel does not answer for servers here, and what is missing.
 #[derive(Debug, Error)]
@@ -18,16 +15,30 @@ pub enum BounceUnavailable {
     NoBtf,
     /// This process may not load eBPF programs.
     #[error(
-        "the kernel refuses to load eBPF programs: run as root, or give CAP_BPF, CAP_PERFMON and \
-         CAP_NET_ADMIN; where these are there, a security module or lockdown forbids it"
+        "this process may not load eBPF programs: it lacks {lacks}; run as root where root has \
+         them, or give it these"
     )]
-    NotPermitted(#[source] libbpf_rs::Error),
+    NotPermitted {
+        /// The capabilities that are missing.
+        lacks: String,
+    },
+    /// It has the capabilities.
+    #[error(
+        "something forbids eBPF programs although this process has CAP_BPF, CAP_PERFMON and \
+         CAP_NET_ADMIN: lockdown, a security module, or the kernel's verifier"
+    )]
+    Forbidden(#[source] libbpf_rs::Error),
     /// The kernel does not know something that the programs use.
     #[error(
-        "the kernel does not accept the eBPF programs: Linux 6.2 or later with CONFIG_BPF_SYSCALL, \
-         CONFIG_BPF_EVENTS and CONFIG_BPF_STREAM_PARSER is needed"
+        "this kernel, Linux {kernel}, does not accept the eBPF programs: 6.2 or later with \
+         CONFIG_BPF_SYSCALL, CONFIG_BPF_EVENTS and CONFIG_BPF_STREAM_PARSER is needed"
     )]
-    Refused(#[source] libbpf_rs::Error),
+    Refused {
+        /// Its version.
+        kernel: String,
+        /// What it said.
+        source: libbpf_rs::Error,
+    },
     /// The programs cannot be put into the path of connections.
     #[error(
         "the kernel does not put programs into the path of connections: CAP_NET_ADMIN and \
@@ -39,10 +50,11 @@ pub enum BounceUnavailable {
 impl BounceUnavailable {
     /// What an error at loading means.
     pub(super) fn from_loading(error: libbpf_rs::Error) -> Self {
-        match error.kind() {
-            ErrorKind::PermissionDenied => Self::NotPermitted(error),
-            _ if !Path::new(BTF).exists() => Self::NoBtf,
-            _ => Self::Refused(error),
+        match Refusal::from_loading(&error, &[BPF, PERFMON, NET_ADMIN]) {
+            Refusal::NoBtf => Self::NoBtf,
+            Refusal::Lacks(lacks) => Self::NotPermitted { lacks },
+            Refusal::Forbidden => Self::Forbidden(error),
+            Refusal::Kernel(kernel) => Self::Refused { kernel, source: error },
         }
     }
 }

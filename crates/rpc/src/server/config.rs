@@ -13,6 +13,10 @@ use super::guardian::{GuardianConfig, GuardianWay};
 use super::spill::SpillConfig;
 use crate::trust::{Known, Trust};
 
+/// The longest time that may be set: what the clock holds, 584 years. Sums of such times do not
+/// overflow.
+const LONGEST: Duration = Duration::from_secs(18_446_744_073);
+
 /// A server: where it listens, whom it believes, how it admits, and what it bounds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -175,11 +179,13 @@ impl ServerConfig {
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.admission.build_with(seawall_measure::utility::read)?;
         let at_least = |field, value: Duration, least: Duration| {
-            if value >= least {
-                return Ok(());
-            }
-            let (value, least) = (duration::format(value), duration::format(least));
-            let problem = format!("{value} is out of range; allowed is {least} or more");
+            let allowed = match value {
+                _ if value < least => format!("{} or more", duration::format(least)),
+                _ if value > LONGEST => format!("up to {}", duration::format(LONGEST)),
+                _ => return Ok(()),
+            };
+            let problem =
+                format!("{} is out of range; allowed is {allowed}", duration::format(value));
             Err(ConfigError::new(field, problem))
         };
         at_least("slo", self.slo, Duration::from_micros(1))?;
@@ -193,6 +199,8 @@ impl ServerConfig {
             }
         }
         at_least("rtt", self.rtt, Duration::from_nanos(1))?;
+        at_least("network_p99", self.network_p99.unwrap_or_default(), Duration::ZERO)?;
+        at_least("service_p99", self.service_p99.unwrap_or_default(), Duration::ZERO)?;
         if let Budget::Fixed(budget) = self.budget {
             at_least("budget", budget, Duration::from_nanos(1))?;
         }

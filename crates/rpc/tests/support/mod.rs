@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub(crate) mod fake;
 pub(crate) mod raw;
 
 use std::sync::Arc;

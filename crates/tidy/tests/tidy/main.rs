@@ -5,6 +5,7 @@ mod arrows;
 mod leftovers;
 mod manifests;
 mod purity;
+mod quotes;
 mod size;
 mod source;
 mod tree;

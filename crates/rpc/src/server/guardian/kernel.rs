@@ -1,17 +1,17 @@
 //! What only the kernel does or knows, for servers whose program can ask it: who refuses in its
 //! receive path, and what its run queues tell of waits.
 
+use std::error::Error;
 use std::sync::{Arc, OnceLock};
 
 use seawall_control::bounce::{Bouncer, Open, Problem};
 use seawall_control::predict::starvation::{CpuDelay, OpenCpuDelay};
-use thiserror::Error;
 
 static BOUNCER: OnceLock<Open> = OnceLock::new();
 static CPU_DELAY: OnceLock<OpenCpuDelay> = OnceLock::new();
 
 /// Why the kernel does not do what a setting asks of it.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("guardian.{setting} is not possible here: {problem}. {instead} may be")]
 pub struct KernelError {
     setting: &'static str,
@@ -49,9 +49,17 @@ pub(in crate::server) fn cpu_delay() -> Result<Box<dyn CpuDelay>, KernelError> {
     })
 }
 
+/// An error and its causes.
+fn chain(problem: &dyn Error) -> String {
+    match problem.source() {
+        Some(source) => format!("{problem}: {}", chain(source)),
+        None => problem.to_string(),
+    }
+}
+
 fn opened<T>(opened: Option<Result<T, Problem>>) -> Result<T, String> {
     match opened {
-        Some(opened) => opened.map_err(|problem| problem.to_string()),
+        Some(opened) => opened.map_err(|problem| chain(&*problem)),
         None => {
             Err("the program was built without it (`seawall` has it with the feature node)"
                 .to_owned())

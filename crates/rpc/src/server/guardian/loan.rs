@@ -78,9 +78,13 @@ struct Descriptor(Arc<Loan>);
 
 /// Gives the thread that calls real-time priority, for good.
 pub(super) fn enter(priority: u8) -> Result<(), RealtimeError> {
-    let refused = |problem: &dyn ToString| RealtimeError { priority, problem: problem.to_string() };
-    let level = ThreadPriority::try_from(priority).map_err(|why| refused(&why))?;
-    set_thread_priority_and_policy(thread_native_id(), level, FIFO).map_err(|why| refused(&why))
+    let refused = |problem: String| RealtimeError { priority, problem };
+    let level = ThreadPriority::try_from(priority).map_err(|why| refused(why.to_owned()))?;
+    let set = set_thread_priority_and_policy(thread_native_id(), level, FIFO);
+    set.map_err(|why| match why {
+        thread_priority::Error::OS(code) => refused(io::Error::from_raw_os_error(code).to_string()),
+        other => refused(other.to_string()),
+    })
 }
 
 impl Loan {
