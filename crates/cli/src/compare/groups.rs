@@ -16,7 +16,7 @@ use std::process::{self, Child, Command, Stdio};
 
 use anyhow::{Context, Result, anyhow};
 
-/// Real-time microseconds of each second that all groups together may use, so that servers'
+/// Real-time microseconds of each second that all groups of a comparison together may use, so that servers'
 /// guardians may be among them.
 const REALTIME_US: usize = 900_000;
 
@@ -84,13 +84,11 @@ impl Groups {
             fs::write(root.join("cgroup.subtree_control"), "+cpu")?;
             fs::write(subtree, "+cpu")?;
         }
-        // Kernels without real-time groups have no such file, and let all groups use real time.
-        let _ = fs::write(top.join("cpu.rt_runtime_us"), REALTIME_US.to_string());
-        let realtime = (REALTIME_US / replicas).to_string();
+        let_use_real_time(&top, REALTIME_US)?;
         for replica in 0..replicas {
             let folder = top.join(format!("replica-{replica}"));
             fs::create_dir(&folder)?;
-            let _ = fs::write(folder.join("cpu.rt_runtime_us"), &realtime);
+            let_use_real_time(&folder, REALTIME_US / replicas)?;
             let group = Group { folder };
             limit.map_or(Ok(()), |limit| group.limit(limit))?;
             groups.groups.push(group);
@@ -101,6 +99,22 @@ impl Groups {
     pub(super) fn of(&self, replica: usize) -> &Group {
         &self.groups[replica]
     }
+}
+
+/// Lets threads of a group use so many microseconds of each second at real-time priority. Kernels
+/// without real-time groups let all.
+fn let_use_real_time(group: &Path, us: usize) -> Result<()> {
+    let runtime = group.join("cpu.rt_runtime_us");
+    if !runtime.exists() {
+        return Ok(());
+    }
+    fs::write(&runtime, us.to_string()).with_context(|| {
+        format!(
+            "cannot give {} {us} µs of each second for real-time threads: other groups have too \
+             much of it, such as those of another comparison, which has to end first",
+            group.display()
+        )
+    })
 }
 
 impl Drop for Groups {

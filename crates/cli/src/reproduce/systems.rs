@@ -127,10 +127,10 @@ const LIBROS: System = System {
         Elsewhere {
             claim: "L11",
             text: "less than 1 % of CPU time for all of it",
-            how: "live: `cargo run --release -p seawall-bench-rpc --bin seawall-bench-guardian -- \
-                  --cost-at 1000,5000 --guardians off,patrol` has the CPU time of a server without \
-                  and with a guardian; `seawall node precision` that of the programs in the kernel, with \
-                  `sysctl kernel.bpf_stats_enabled=1`",
+            how: "live: `cargo run --release -p seawall-bench-rpc --bin seawall-bench-guardian \
+                  -- --cost-at 1000,5000 --guardians off,patrol` has the CPU time of a server \
+                  without and with a guardian; `seawall node precision` that of the programs in \
+                  the kernel, with `sysctl kernel.bpf_stats_enabled=1`",
         },
         Elsewhere {
             claim: "L12",
