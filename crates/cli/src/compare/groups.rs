@@ -13,12 +13,18 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 
-/// Real-time microseconds of each second that all groups of a comparison together may use, so that servers'
-/// guardians may be among them.
+/// Real-time microseconds of each second that all groups of a comparison together may use, so that
+/// servers' guardians may be among them.
 const REALTIME_US: usize = 900_000;
+
+/// How often that is asked for again while others have it, and how soon.
+const TRIES: usize = 50;
+const RETRY: Duration = Duration::from_millis(20);
 
 /// Microseconds after which a group that has used its limit up may go on: the usual value.
 const PERIOD_US: u32 = 100_000;
@@ -64,7 +70,7 @@ impl Groups {
             anyhow!("`noise` needs control groups for CPU time, and none are mounted here")
         })?;
         Self::below(&root, replicas, limit).with_context(|| {
-            format!("cannot make control groups in {}; run this as root", root.display())
+            format!("cannot make control groups in {}, which takes root", root.display())
         })
     }
 
@@ -108,10 +114,19 @@ fn let_use_real_time(group: &Path, us: usize) -> Result<()> {
     if !runtime.exists() {
         return Ok(());
     }
-    fs::write(&runtime, us.to_string()).with_context(|| {
+    // The kernel counts groups that have ended for some milliseconds more.
+    let mut given = fs::write(&runtime, us.to_string());
+    for _ in 0..TRIES {
+        if given.is_ok() {
+            break;
+        }
+        thread::sleep(RETRY);
+        given = fs::write(&runtime, us.to_string());
+    }
+    given.with_context(|| {
         format!(
-            "cannot give {} {us} µs of each second for real-time threads: other groups have too \
-             much of it, such as those of another comparison, which has to end first",
+            "cannot give {} {us} µs of each second for real-time threads; other groups may have \
+             too much of it, such as those of another comparison, which has to end first",
             group.display()
         )
     })

@@ -285,7 +285,7 @@ fn noise_and_its_groups_end_with_the_comparison_even_if_that_is_killed() {
     if noise.is_none() {
         let error = std::fs::read_to_string(file("noisy.errors")).unwrap();
         assert!(
-            error.contains("run this as root") || error.contains("none are mounted"),
+            error.contains("which takes root") || error.contains("none are mounted"),
             "{error}"
         );
         return;
