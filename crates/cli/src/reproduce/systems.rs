@@ -94,7 +94,8 @@ const LIBROS: System = System {
         Elsewhere {
             claim: "L1",
             text: "tails of a store under real CPU noise, and what is left of them",
-            how: "live: `seawall compare experiments/live/replicas.toml`",
+            how: "live: `seawall compare experiments/live/replicas.toml`, and of a lock \
+                  `replicas-lock.toml` beside it",
         },
         Elsewhere {
             claim: "L8",
@@ -109,8 +110,7 @@ const LIBROS: System = System {
         Elsewhere {
             claim: "L10",
             text: "a hold is predicted from the items to rebalance: 25 ms of 32, 130 ms of 256",
-            how: "figure 3 has such holds, and the predictor that live locks have; how long real \
-                  ones take is live only: nothing measures it yet",
+            how: "live: `seawall compare experiments/live/holds.toml`",
         },
         Elsewhere {
             claim: "L11",
