@@ -12,6 +12,7 @@ use seawall_measure::ServiceTime;
 use seawall_sync::RwLock;
 use seawall_sync::rwlock::WriteGuard;
 use serde::{Deserialize, Serialize};
+use thread_priority::{ThreadPriority, set_current_thread_priority};
 
 use crate::ring::Ring;
 use crate::store::SLAB_LOCK;
@@ -52,6 +53,11 @@ pub struct Rebalance {
     pub pause: ServiceTime,
     /// Tokens of each node: a random number between these two.
     pub tokens: [u32; 2],
+    /// Whether requests have the CPU first, as far as niceness says so. Where it has none of its
+    /// own, it holds the lock for longer then, the more so the more requests there are. Default:
+    /// false.
+    #[serde(default)]
+    pub nice: bool,
 }
 
 impl Default for Cluster {
@@ -116,6 +122,9 @@ impl Membership {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let thread = std::thread::Builder::new().name("rebalance".into()).spawn(move || {
+            if job.nice && set_current_thread_priority(ThreadPriority::Min).is_err() {
+                tracing::warn!("the thread that balances the ring keeps its priority");
+            }
             let mut rng = Rng::new(u64::from(nodes));
             let [least, most] = job.tokens;
             loop {

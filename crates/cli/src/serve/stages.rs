@@ -149,7 +149,7 @@ fn publish_holds(stage: &str, all: &[Snapshot]) {
     }
     for (work, (predictions, error)) in works {
         let labels = [("stage", stage.to_owned()), ("work", work.to_owned())];
-        metrics::counter!(names::STAGE_HOLDS_PREDICTED.name, &labels).absolute(predictions);
+        metrics::counter!(names::STAGE_HOLDS.name, &labels).absolute(predictions);
         metrics::gauge!(names::STAGE_HOLD_ERROR.name, &labels).set(error.as_secs_f64());
     }
 }

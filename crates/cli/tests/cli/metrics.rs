@@ -57,7 +57,7 @@ fn predicted_holds_are_shown_by_what_the_holder_does() {
     let rebalance = ["pause='const:1ms'", "tokens=[8, 64]"]
         .map(|field| format!("--set=kv.cluster.rebalance.{field}"));
     let watched = Watched::start(&[&rebalance[0], &rebalance[1], "kv"]);
-    until("holds were predicted", || watched.value(&names::STAGE_HOLDS_PREDICTED) > Some(0.0));
+    until("holds were predicted", || watched.value(&names::STAGE_HOLDS) > Some(0.0));
     assert!(watched.value(&names::STAGE_HOLD_ERROR) > Some(0.0));
     let text = watched.scrape();
     assert!(text.contains("{stage=\"ring\",work=\"rebalance\"}"), "{text}");
