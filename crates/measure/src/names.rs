@@ -123,6 +123,10 @@ metrics! {
         "How long all together have waited at a stage";
     STAGE_DELAY = "seawall_stage_queueing_delay_seconds", Gauge, Seconds, ["stage"],
         "Age of the oldest waiter at a stage";
+    STAGE_HOLDS = "seawall_stage_holds_predicted_total", Counter, Count, ["stage", "work"],
+        "Holds of a stage that were predicted, by what the holder said that it did";
+    STAGE_HOLD_ERROR = "seawall_stage_hold_error_seconds", Gauge, Seconds, ["stage", "work"],
+        "What 95 % of the newest 1000 predicted holds were off by at most";
 
     // The machine.
     MEMORY_CAPACITY = "seawall_memory_semaphore_capacity", Gauge, Count, [],

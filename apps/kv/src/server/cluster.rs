@@ -12,6 +12,7 @@ use seawall_measure::ServiceTime;
 use seawall_sync::RwLock;
 use seawall_sync::rwlock::WriteGuard;
 use serde::{Deserialize, Serialize};
+use thread_priority::{ThreadPriority, set_current_thread_priority};
 
 use crate::ring::Ring;
 use crate::store::SLAB_LOCK;
@@ -35,14 +36,16 @@ pub struct Cluster {
     /// Ranges of keys that each has. More make parts more equal, and take longer to balance.
     /// Default: 64. Range: 1 to 8192.
     pub tokens: u32,
+    /// Whether who balances the ring says so, and how long it is, so that requests know how long
+    /// that takes (LIBROS §VI). Default: true.
+    pub announce: bool,
     /// Balances the ring anew, again and again. Default: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rebalance: Option<Rebalance>,
 }
 
 /// Balancing as a background job: what an operator would do when nodes come and go, as often as an
-/// experiment wants it. Meanwhile it holds the lock that all requests need, and says so, so that
-/// requests know how long that takes (LIBROS §VI).
+/// experiment wants it. Meanwhile it holds the lock that all requests need.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rebalance {
@@ -50,18 +53,16 @@ pub struct Rebalance {
     pub pause: ServiceTime,
     /// Tokens of each node: a random number between these two.
     pub tokens: [u32; 2],
-    /// Whether it says what it does. Default: true.
-    #[serde(default = "yes")]
-    pub announced: bool,
-}
-
-fn yes() -> bool {
-    true
+    /// Whether requests have the CPU first, as far as niceness says so. Where it has none of its
+    /// own, it holds the lock for longer then, the more so the more requests there are. Default:
+    /// false.
+    #[serde(default)]
+    pub nice: bool,
 }
 
 impl Default for Cluster {
     fn default() -> Self {
-        Self { nodes: 1, node: 0, replicas: 3, tokens: 64, rebalance: None }
+        Self { nodes: 1, node: 0, replicas: 3, tokens: 64, announce: true, rebalance: None }
     }
 }
 
@@ -117,10 +118,13 @@ impl Membership {
     /// Begins to balance the ring as `cluster` says.
     pub(super) fn rebalance(&self, cluster: &Cluster) -> Option<Rebalancer> {
         let (job, ring) = (cluster.rebalance.clone()?, self.ring.clone()?);
-        let (nodes, replicas) = (cluster.nodes, cluster.replicas);
+        let Cluster { nodes, replicas, announce, .. } = *cluster;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let thread = std::thread::Builder::new().name("rebalance".into()).spawn(move || {
+            if job.nice && set_current_thread_priority(ThreadPriority::Min).is_err() {
+                tracing::warn!("the thread that balances the ring keeps its priority");
+            }
             let mut rng = Rng::new(u64::from(nodes));
             let [least, most] = job.tokens;
             loop {
@@ -130,7 +134,7 @@ impl Membership {
                 }
                 let tokens = least + rng.below(u64::from(most - least) + 1) as u32;
                 let mut ring = ring.blocking_write_plain();
-                if job.announced {
+                if announce {
                     WriteGuard::hold(&mut ring, "rebalance", Ring::work(nodes, tokens));
                 }
                 *ring = Ring::new(nodes, tokens, replicas);

@@ -51,7 +51,7 @@ async fn a_node_answers_for_its_own_keys() {
 async fn who_cannot_wait_for_the_ring_is_refused_once_it_is_known_how_long_that_takes() {
     // Long enough to be met: balancing takes more than the pauses between.
     let pause = "const:1ms".parse().unwrap();
-    let rebalance = Some(Rebalance { pause, tokens: [600, 600], announced: true });
+    let rebalance = Some(Rebalance { pause, tokens: [600, 600], nice: false });
     let server = node(Cluster { nodes: 3, rebalance, ..Cluster::default() });
     let client = client(&server);
     let begun = Instant::now();

@@ -3,6 +3,7 @@
 
 mod arguments;
 mod groups;
+mod holds;
 mod measure;
 mod noise;
 mod page;
@@ -163,14 +164,14 @@ fn make(folder: &Path) -> Result<()> {
         .with_context(|| format!("cannot make the folder {}", folder.display()))
 }
 
-/// Table, claims, stages, and what must be known of the points.
+/// Table, claims, stages, predicted holds, and what must be known of the points.
 fn text(plan: &Plan, results: &Results) -> String {
     let warnings = results.points.iter().flat_map(Point::warnings);
     let remarks: String =
         warnings.chain(results.notes.iter().cloned()).map(|remark| lines(&remark)).collect();
     let cases = plan.cases();
     let shown = shown(plan, &cases, results);
-    shown.render() + &remarks + &stages::text(&results.points)
+    shown.render() + &remarks + &stages::text(&results.points) + &holds::text(&results.points)
 }
 
 fn shown<'a>(

@@ -2,7 +2,7 @@
 
 use super::plan::Plan;
 use super::point::{Point, Results};
-use super::{shown, stages};
+use super::{holds, shown, stages};
 use crate::plans::{claims, plot};
 use crate::report::html::escape;
 use crate::report::page::{Page, figures, measured_on, paragraphs, table};
@@ -84,16 +84,23 @@ fn remarks(results: &Results) -> String {
     if remarks.is_empty() { remarks } else { format!("<ul class=\"fine\">\n{remarks}</ul>\n") }
 }
 
-/// Where requests had to wait.
+/// Where requests had to wait, and what was predicted there.
 fn contended(points: &[Point]) -> String {
-    let rows = stages::rows(points);
+    below("Contended stages", &stages::HEAD, &stages::rows(points), stages::LEGEND)
+        + &below("Predicted holds", &holds::HEAD, &holds::rows(points), holds::LEGEND)
+}
+
+/// A further table with a legend, if it has rows.
+fn below<const N: usize>(
+    title: &str,
+    head: &[&str],
+    rows: &[Vec<[String; N]>],
+    legend: &str,
+) -> String {
     if rows.is_empty() {
         return String::new();
     }
     let bodies: String = rows.iter().map(|rows| body(rows)).collect();
-    format!(
-        "<h3>Contended stages</h3>\n{}<p class=\"fine\">{}</p>\n",
-        table("points", &stages::HEAD, &bodies),
-        escape(stages::LEGEND),
-    )
+    let table = table("points", head, &bodies);
+    format!("<h3>{title}</h3>\n{table}<p class=\"fine\">{}</p>\n", escape(legend))
 }

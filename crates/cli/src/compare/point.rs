@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::load::retries::Retries;
 use crate::report::data::Host;
-use crate::serve::Stages;
+use crate::serve::{Forecast, Stages};
 
 /// Metrics beside those of [`Figures`].
 pub(super) const METRICS: [&str; 3] = ["busy", "lateness_p99_us", "sent_again_share"];
@@ -86,6 +86,9 @@ pub(super) struct Contended {
     pub(super) acquisitions: u64,
     /// Mean time for which one is held; of several stages the mean over their acquisitions.
     pub(super) hold_us: f64,
+    /// Of each of them, the holds whose holders said what they did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) forecasts: Vec<Forecast>,
 }
 
 impl Measured for Point {
@@ -161,9 +164,10 @@ impl Contended {
                 given_up: stage.given_up,
                 acquisitions: stage.acquisitions,
                 hold_us: stage.hold_us,
+                forecasts: stage.forecasts,
             };
             match all.iter_mut().find(|known| known.name == one.name && known.kind == one.kind) {
-                Some(known) => known.add(&one),
+                Some(known) => known.add(one),
                 None => all.push(one),
             }
         }
@@ -171,9 +175,9 @@ impl Contended {
         all
     }
 
-    fn add(&mut self, other: &Self) {
+    fn add(&mut self, other: Self) {
         let held = |one: &Self| one.hold_us * one.acquisitions as f64;
-        let held = held(self) + held(other);
+        let held = held(self) + held(&other);
         self.stages += other.stages;
         self.waited_s += other.waited_s;
         self.waits += other.waits;
@@ -181,6 +185,7 @@ impl Contended {
         self.given_up += other.given_up;
         self.acquisitions += other.acquisitions;
         self.hold_us = held / (self.acquisitions.max(1)) as f64;
+        self.forecasts.extend(other.forecasts);
     }
 }
 
@@ -195,6 +200,11 @@ mod tests {
                 "stage": 16, "name": name, "kind": "mutex", "waited_s": waited_s, "waits": 2,
                 "given_up": 0, "refusals": 3, "acquisitions": acquisitions, "hold_us": hold_us,
                 "waiters": 0, "oldest_us": 0.0, "prediction_error": null,
+                "forecasts": [{
+                    "work": name, "unit_ns": 5.0, "base_us": 1.0, "predictions": acquisitions,
+                    "hold_us": hold_us, "within_4ms": 0.5, "within_8ms": 1.0, "bias_us": -2.0,
+                    "error_p50_us": 2.0, "error_p95_us": 3.0,
+                }],
             })
         };
         let stages = [stage("slab", 1.5, 5, 1.0), stage("item", 1.0, 1, 4.0)];
@@ -204,6 +214,8 @@ mod tests {
         assert_eq!(all.iter().map(|one| &*one.name).collect::<Vec<_>>(), ["item", "slab"]);
         let item = &all[0];
         assert_eq!((item.stages, item.waits, item.refusals, item.acquisitions), (2, 4, 6, 4));
+        let predictions: Vec<u64> = item.forecasts.iter().map(|it| it.predictions).collect();
+        assert_eq!(predictions, [1, 3], "each lock has its own");
         assert!((item.waited_s - 1.75).abs() < 1e-9 && (item.hold_us - 7.0).abs() < 1e-9);
     }
 }

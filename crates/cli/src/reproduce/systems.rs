@@ -106,7 +106,8 @@ const LIBROS: System = System {
             claim: "L1",
             text: "tails of a store under real CPU noise, and what is left of them",
             how: "live, as root and with stress-ng: `seawall compare \
-                  experiments/live/replicas.toml`",
+                  experiments/live/replicas.toml`, `replicas-each.toml` beside it, and of a lock \
+                  `replicas-lock.toml`",
         },
         Elsewhere {
             claim: "L8",
@@ -121,8 +122,7 @@ const LIBROS: System = System {
         Elsewhere {
             claim: "L10",
             text: "a hold is predicted from the items to rebalance: 25 ms of 32, 130 ms of 256",
-            how: "figure 3 has such holds, and the predictor that live locks have; how long real \
-                  ones take is live only: nothing measures it yet",
+            how: "live: `seawall compare experiments/live/holds.toml`",
         },
         Elsewhere {
             claim: "L11",

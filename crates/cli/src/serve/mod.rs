@@ -34,7 +34,7 @@ use stop::Stop;
 
 pub(crate) use config::Config;
 pub(crate) use running::Ready;
-pub(crate) use stages::Stages;
+pub(crate) use stages::{Forecast, Stages};
 pub(crate) use synthetic::{NULL, PATH_NAMES, PATHS, WORK};
 
 /// How long a server that is told to stop may take to answer what it has accepted.

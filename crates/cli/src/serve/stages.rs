@@ -2,7 +2,9 @@
 //! at the end, for whoever looks for the lock to replace (Protego §4).
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use seawall_control::predict::hold;
 use seawall_measure::names;
 use seawall_sync::contention::{self, Report, Snapshot};
 use serde::{Deserialize, Serialize};
@@ -38,6 +40,29 @@ pub(crate) struct Stage {
     oldest_us: f64,
     /// Null before anybody waited.
     prediction_error: Option<f64>,
+    /// The holds whose holders said what they did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) forecasts: Vec<Forecast>,
+}
+
+/// How well one kind of hold is predicted. Errors are those of the newest 1000 predictions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Forecast {
+    /// What the holder says that it does.
+    pub(crate) work: String,
+    /// Time for each unit of it, and beside that, as learnt lately.
+    unit_ns: f64,
+    base_us: f64,
+    pub(crate) predictions: u64,
+    /// How long it really took, on average.
+    pub(crate) hold_us: f64,
+    /// Shares with an error of at most so much.
+    pub(crate) within_4ms: f64,
+    pub(crate) within_8ms: f64,
+    /// Mean error, positive if predictions are too long.
+    pub(crate) bias_us: f64,
+    pub(crate) error_p50_us: f64,
+    pub(crate) error_p95_us: f64,
 }
 
 /// A line of JSON with a line break: the requests of each class, and the stages.
@@ -64,7 +89,27 @@ fn stage(measured: &Snapshot) -> Stage {
         waiters: measured.waiters,
         oldest_us: measured.oldest.as_secs_f64() * 1e6,
         prediction_error: measured.prediction_error,
+        forecasts: measured.forecasts.iter().filter_map(forecast).collect(),
     }
+}
+
+/// Nothing before the first prediction.
+fn forecast(learnt: &hold::Forecast) -> Option<Forecast> {
+    let precision = &learnt.precision;
+    let within = |ms| precision.within(Duration::from_millis(ms));
+    let error_us = |q| precision.error(q).map(|error| error.as_secs_f64() * 1e6);
+    Some(Forecast {
+        work: learnt.label.to_owned(),
+        unit_ns: learnt.per_unit * 1e9,
+        base_us: learnt.base * 1e6,
+        predictions: precision.count(),
+        hold_us: precision.real_mean()? * 1e6,
+        within_4ms: within(4)?,
+        within_8ms: within(8)?,
+        bias_us: precision.bias()? * 1e6,
+        error_p50_us: error_us(0.5)?,
+        error_p95_us: error_us(0.95)?,
+    })
 }
 
 /// Hands everything to the recorder that the process has installed for the `metrics` facade.
@@ -87,6 +132,24 @@ pub(super) fn publish() {
         let waited: f64 = all.iter().map(|stage| stage.waited.as_secs_f64()).sum();
         let oldest = all.iter().map(|stage| stage.oldest).max().unwrap_or_default();
         metrics::gauge!(names::STAGE_WAITED.name, "stage" => stage.clone()).set(waited);
-        metrics::gauge!(names::STAGE_DELAY.name, "stage" => stage).set(oldest.as_secs_f64());
+        metrics::gauge!(names::STAGE_DELAY.name, "stage" => stage.clone())
+            .set(oldest.as_secs_f64());
+        publish_holds(&stage, &all);
+    }
+}
+
+/// Holds of the same work at stages of one name are one; the error is that of the least precise.
+fn publish_holds(stage: &str, all: &[Snapshot]) {
+    let mut works: BTreeMap<&'static str, (u64, Duration)> = BTreeMap::new();
+    for learnt in all.iter().flat_map(|stage| &stage.forecasts) {
+        let Some(error) = learnt.precision.error(0.95) else { continue };
+        let (predictions, worst) = works.entry(learnt.label).or_default();
+        *predictions += learnt.precision.count();
+        *worst = error.max(*worst);
+    }
+    for (work, (predictions, error)) in works {
+        let labels = [("stage", stage.to_owned()), ("work", work.to_owned())];
+        metrics::counter!(names::STAGE_HOLDS.name, &labels).absolute(predictions);
+        metrics::gauge!(names::STAGE_HOLD_ERROR.name, &labels).set(error.as_secs_f64());
     }
 }

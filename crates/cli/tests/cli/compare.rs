@@ -241,6 +241,49 @@ fn no_server_is_left_behind() {
     });
 }
 
+/// One replica balances its ring, announced or not.
+#[test]
+fn predicted_holds_stand_beside_real_ones() {
+    let plan = "
+        app = 'kv'
+        replicas = 2
+        rates = [100]
+        [[noise]]
+        replicas = [1]
+        serve.kv.cluster.rebalance = { pause = 'const:1ms', tokens = [8, 64] }
+        [load]
+        sessions = 2
+        retry = true
+        warm_up = '0s'
+        time = '300ms'
+        [[variant]]
+        name = 'announced'
+        [[variant]]
+        name = 'silent'
+        serve.kv.cluster.announce = false
+    ";
+    let (plan, folder) = (file_with("holds.toml", plan), file("holds"));
+    let folder = folder.to_str().unwrap();
+    let results = succeed(&["compare", &plan, "--json", "--save", folder]).json();
+    let forecasts = |point: usize| -> Vec<Value> {
+        let stages = results["points"][point]["stages"].as_array().cloned().unwrap_or_default();
+        let of_stages = stages.iter().filter_map(|stage| stage["forecasts"].as_array().cloned());
+        of_stages.flatten().collect()
+    };
+    let [announced] = &forecasts(0)[..] else { panic!("one replica balances: {results}") };
+    assert_eq!(announced["work"], "rebalance");
+    assert!(announced["predictions"].as_u64() > Some(1), "{announced}");
+    assert!(announced["hold_us"].as_f64() > Some(0.0), "{announced}");
+    assert!(announced["within_4ms"].as_f64() <= announced["within_8ms"].as_f64(), "{announced}");
+    assert!(forecasts(1).is_empty(), "nothing is said: {results}");
+
+    let page = file("holds.html");
+    let page = page.to_str().unwrap();
+    let shown = succeed(&["compare", &plan, "--from", folder, "--html", page]);
+    assert!(shown.stdout.contains("Holds of a stage that were predicted"), "{shown:?}");
+    assert!(std::fs::read_to_string(page).unwrap().contains("<h3>Predicted holds</h3>"));
+}
+
 /// The plan with noise beside the second of two replicas, for so long.
 fn noisy(time: &str) -> String {
     let noise = "

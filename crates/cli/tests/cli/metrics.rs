@@ -53,6 +53,19 @@ fn contended_stages_are_shown_by_name() {
 }
 
 #[test]
+fn predicted_holds_are_shown_by_what_the_holder_does() {
+    let rebalance = ["pause='const:1ms'", "tokens=[8, 64]"]
+        .map(|field| format!("--set=kv.cluster.rebalance.{field}"));
+    let watched = Watched::start(&[&rebalance[0], &rebalance[1], "kv"]);
+    until("holds were predicted", || watched.value(&names::STAGE_HOLDS) > Some(0.0));
+    assert!(watched.value(&names::STAGE_HOLD_ERROR) > Some(0.0));
+    let text = watched.scrape();
+    assert!(text.contains("{stage=\"ring\",work=\"rebalance\"}"), "{text}");
+    let mut series = text.lines().filter(|line| name_of(line).is_some());
+    assert!(series.all(is_known), "{text}");
+}
+
+#[test]
 fn nothing_else_is_shown() {
     let mut strangers = BTreeSet::new();
     for algorithm in seawall_control::admission::NAMES {

@@ -13,6 +13,8 @@ const WINDOW: usize = 1000;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Precision {
     count: u64,
+    /// What was predicted really took so long together, in seconds.
+    real: f64,
     /// Nanoseconds.
     errors: VecDeque<i64>,
 }
@@ -26,11 +28,18 @@ impl Precision {
         }
         self.errors.push_back(signed(predicted) - signed(real));
         self.count += 1;
+        self.real += real.as_secs_f64();
     }
 
     /// Predictions so far.
     pub fn count(&self) -> u64 {
         self.count
+    }
+
+    /// What was predicted really took so long on average, in seconds, of all predictions. `None`
+    /// before the first.
+    pub fn real_mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.real / self.count as f64)
     }
 
     /// The part of the newest predictions, 0 to 1, that were off by `tolerance` at most; `None`
@@ -76,6 +85,7 @@ mod tests {
         assert_eq!(precision.within(ms(4)), Some(0.5));
         assert_eq!(precision.error(0.75), Some(ms(8)));
         assert_eq!(precision.bias(), Some(0.004));
+        assert_eq!((Precision::default().real_mean(), precision.real_mean()), (None, Some(0.012)));
         (0..1_000).for_each(|_| precision.observe(ms(1), ms(1)));
         assert_eq!((precision.count(), precision.within(Duration::ZERO)), (1_004, Some(1.0)));
         precision.observe(Duration::MAX, Duration::ZERO);
