@@ -155,8 +155,10 @@ pub(crate) async fn survive_every_cut(mut config: ServerConfig) {
             && let Ok(answer) = tokio::time::timeout(promptness(way), client.next()).await
         {
             let answer = answer.unwrap();
-            // Or for the queue, while workers are not yet known to be starved.
-            assert_eq!(answer.status(), Some(WireStatus::Rejected), "{answer:?}");
+            // What a thread reads when it has just got the CPU is judged by the run queue.
+            let head = &answer.head;
+            let is_late = [Stage::CPU, Stage::RUN_QUEUE].contains(&head.stage);
+            assert!(head.status == WireStatus::Rejected && is_late, "{answer:?}");
             assert_eq!(answer.head.id % 2, 0, "it was to be kept");
             answers.push(answer);
         }
@@ -184,6 +186,8 @@ pub(crate) async fn survive_every_cut(mut config: ServerConfig) {
     let stats = balanced(&server).await;
     assert_eq!(stats.completions, served + episodes + 1);
     assert_eq!((stats.refused() + stats.bounced, served + refused), (refused, next - 1));
+    // Most, on a quiet machine. Where others compete, short waits are expected, and calls refused
+    // for the age of the run queue first.
     assert!(refused_for_cpu(&stats) > 0, "{refused}: {stats:?}");
     assert_eq!(stats.requests + stats.bounced, next + episodes);
 }
