@@ -36,41 +36,43 @@ enum Death {
 
 const DEATHS: [Death; 4] = [Death::Close, Death::Reset, Death::HalfAnswer, Death::Garbage];
 
-/// A replica that dies of each call; counts those that it got.
-async fn dying(death: Death) -> (SocketAddr, Arc<AtomicU64>) {
+/// A replica that does so with each connection; counts the calls that it takes.
+async fn counting<F>(
+    serve: impl Fn(Fake, Arc<AtomicU64>) -> F + Send + Sync + 'static,
+) -> (SocketAddr, Arc<AtomicU64>)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
     let got = Arc::new(AtomicU64::new(0));
     let counter = got.clone();
-    let script = move |mut fake: Fake| {
-        let counter = counter.clone();
-        async move {
-            fake.greet_as("none").await;
-            let Some(call) = fake.next_call().await else { return };
-            counter.fetch_add(1, SeqCst);
-            match death {
-                Death::Close => {}
-                Death::Reset => fake.tcp.set_zero_linger().unwrap(),
-                Death::HalfAnswer => fake.send(&answer(call.claims.id, "half")[..66]).await,
-                Death::Garbage => fake.send(&[b'?'; 64]).await,
-            }
-        }
-    };
-    (Fake::replica(script).await, got)
+    (Fake::replica(move |fake| serve(fake, counter.clone())).await, got)
 }
 
-/// A replica that takes calls and says nothing more; counts them.
-async fn silent() -> (SocketAddr, Arc<AtomicU64>) {
-    let got = Arc::new(AtomicU64::new(0));
-    let counter = got.clone();
-    let script = move |mut fake: Fake| {
-        let counter = counter.clone();
-        async move {
-            fake.greet_as("none").await;
-            while fake.next_call().await.is_some() {
-                counter.fetch_add(1, SeqCst);
-            }
+/// A replica that dies of each call.
+async fn dying(death: Death) -> (SocketAddr, Arc<AtomicU64>) {
+    let serve = move |mut fake: Fake, counter: Arc<AtomicU64>| async move {
+        fake.greet_as("none").await;
+        let Some(call) = fake.next_call().await else { return };
+        counter.fetch_add(1, SeqCst);
+        match death {
+            Death::Close => {}
+            Death::Reset => fake.tcp.set_zero_linger().unwrap(),
+            Death::HalfAnswer => fake.send(&answer(call.claims.id, "half")[..66]).await,
+            Death::Garbage => fake.send(&[b'?'; 64]).await,
         }
     };
-    (Fake::replica(script).await, got)
+    counting(serve).await
+}
+
+/// A replica that takes calls and says nothing more.
+async fn silent() -> (SocketAddr, Arc<AtomicU64>) {
+    let serve = |mut fake: Fake, counter: Arc<AtomicU64>| async move {
+        fake.greet_as("none").await;
+        while fake.next_call().await.is_some() {
+            counter.fetch_add(1, SeqCst);
+        }
+    };
+    counting(serve).await
 }
 
 /// A replica that serves.

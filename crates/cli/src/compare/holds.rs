@@ -39,12 +39,7 @@ pub(super) fn rows(points: &[Point]) -> Vec<Vec<[String; HEAD.len()]>> {
 
 /// A table of all of them, or nothing where no holder said what it did.
 pub(super) fn text(points: &[Point]) -> String {
-    let rows = rows(points);
-    if rows.is_empty() {
-        return String::new();
-    }
-    let legend: String = format::wrap(LEGEND, 100).into_iter().map(|line| line + "\n").collect();
-    format!("\n{}\n{legend}", grid::render(&HEAD, 3, &rows))
+    grid::explained(&HEAD, 3, &rows(points), LEGEND)
 }
 
 fn row(variant: String, stage: String, forecast: &Forecast) -> [String; HEAD.len()] {

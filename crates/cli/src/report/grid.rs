@@ -2,6 +2,8 @@
 
 use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
 
+use super::format;
+
 /// A line below the head and no other.
 const STYLE: TableStyle =
     TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
@@ -28,6 +30,20 @@ pub(crate) fn render<R: AsRef<[String]>>(head: &[&str], names: usize, groups: &[
     }
     let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
     lines.join("\n")
+}
+
+/// The same between an empty line and a `legend`, or nothing where there are no groups.
+pub(crate) fn explained<R: AsRef<[String]>>(
+    head: &[&str],
+    names: usize,
+    groups: &[Vec<R>],
+    legend: &str,
+) -> String {
+    if groups.is_empty() {
+        return String::new();
+    }
+    let legend: String = format::wrap(legend, 100).into_iter().map(|line| line + "\n").collect();
+    format!("\n{}\n{legend}", render(head, names, groups))
 }
 
 fn cells<T: std::fmt::Display>(texts: &[T], names: usize) -> impl Iterator<Item = Cell> {
