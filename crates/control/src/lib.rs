@@ -73,6 +73,7 @@ pub mod random;
 pub mod replica;
 pub mod request;
 pub mod retry;
+pub mod scaling;
 pub mod seda;
 pub mod steer;
 pub mod svalinn;

@@ -70,6 +70,7 @@
 
 pub mod arrivals;
 pub use seawall_control::config::duration;
+pub mod graph;
 mod kernel;
 pub mod keys;
 pub mod latency;
@@ -85,6 +86,7 @@ pub mod spec;
 pub mod utility;
 
 pub use arrivals::{Arrivals, Load, Process, Rates, Schedule, ScheduleError, Scheduled};
+pub use graph::Graph;
 pub use keys::{KeyValueMix, Keys, Operation, Popularity, ValueSize};
 pub use latency::Latencies;
 pub use outcome::{DropReason, Outcome};
