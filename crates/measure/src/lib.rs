@@ -84,6 +84,7 @@ pub mod series;
 pub mod service;
 pub mod spec;
 pub mod utility;
+pub mod violation;
 
 pub use arrivals::{Arrivals, Load, Process, Rates, Schedule, ScheduleError, Scheduled};
 pub use graph::Graph;
@@ -95,3 +96,4 @@ pub use recorder::{ClassSummary, Figures, Recorder, RecorderConfig, Summary, Win
 pub use series::{Bin, Series, SeriesConfig, Settled, Stability};
 pub use service::{ServiceTime, Shape};
 pub use spec::SpecError;
+pub use violation::{Violation, ViolationConfig};

@@ -1,6 +1,7 @@
 //! Microservice graphs as tables: who does how much work, and whom it asks.
 //!
-//! A live run starts a process for each service, a simulated one a model of it, from the same table.
+//! A live run starts a process for each service, a simulated one a model of it, from the same
+//! table.
 //!
 //! ```
 //! use seawall_measure::Graph;
@@ -18,14 +19,31 @@
 //!     steps = [{ work = 'const:5ms' }]
 //! ")?;
 //! assert_eq!(graph.entry().name, "front");
+//! assert_eq!(graph.downstream("front"), ["back"]);
+//! // Three units do three times 5 ms of work in 5 ms.
+//! assert_eq!(graph.capacity().jobs_per_second, 600.0);
 //! # Ok::<(), seawall_measure::graph::GraphError>(())
 //! ```
+//!
+//! [`Graph::named`] has the five graphs of SurgeGuard's evaluation (Table III).
+
+mod capacity;
+mod check;
+mod shipped;
+mod walk;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::service::ServiceTime;
+
+pub use capacity::Capacity;
+pub use check::{
+    BRANCH_DEPTH_MAX, CALL_DEPTH_MAX, POOL_MAX, SERVICES_MAX, STEPS_MAX, UNITS_MAX, VISITS_MAX,
+    WORK_MAX,
+};
+pub use shipped::NAMES;
 
 /// A graph of services that serves one kind of job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -96,6 +114,12 @@ pub enum GraphError {
     /// It is not the TOML of a graph.
     #[error("{0}")]
     Syntax(String),
+    /// There is no graph of that name among ours.
+    #[error("there is no graph {name}; allowed: {}", NAMES.join(", "))]
+    Unknown {
+        /// The name.
+        name: String,
+    },
     /// It describes what cannot be.
     #[error("{at}: {problem}")]
     Nonsense {
@@ -111,19 +135,26 @@ impl Graph {
     ///
     /// # Errors
     ///
-    /// Names the service and what is wrong with it.
+    /// Names the service and the step, what is wrong with it and what is allowed.
     pub fn read(text: &str) -> Result<Self, GraphError> {
         let graph: Self =
             toml::from_str(text).map_err(|error| GraphError::Syntax(error.to_string()))?;
-        if graph.services.is_empty() {
-            let problem = "there is none; give at least one".into();
-            return Err(GraphError::Nonsense { at: "service".into(), problem });
-        }
+        graph.check()?;
         Ok(graph)
     }
 
     /// The service where jobs begin.
     pub fn entry(&self) -> &Service {
         &self.services[0]
+    }
+
+    /// The service of that name.
+    pub fn service(&self, name: &str) -> Option<&Service> {
+        self.services.iter().find(|service| service.name == name)
+    }
+
+    /// Units of all services at first.
+    pub fn units(&self) -> u32 {
+        self.services.iter().map(|service| service.units).sum()
     }
 }

@@ -1,0 +1,190 @@
+//! Who is behind whom, and how often a job comes by.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::{Graph, Service, Step};
+use crate::duration::scaled;
+use crate::service::ServiceTime;
+
+impl Graph {
+    /// All services that requests to this one go on to, directly or not, in the table's order:
+    /// those that a late packet's boost is for (SurgeGuard §IV-A). Empty for an unknown name.
+    pub fn downstream(&self, name: &str) -> Vec<&str> {
+        let mut reached = BTreeSet::new();
+        let mut open: Vec<&str> = self.service(name).map(Service::callees).unwrap_or_default();
+        while let Some(next) = open.pop() {
+            if reached.insert(next) {
+                open.extend(self.service(next).map(Service::callees).unwrap_or_default());
+            }
+        }
+        let names = self.services.iter().map(|service| &*service.name);
+        names.filter(|name| reached.contains(name)).collect()
+    }
+
+    /// Services that a request passes before this one, on the longest way; 0 for the first, and
+    /// for an unknown name.
+    pub fn depth(&self, name: &str) -> usize {
+        let index = self.services.iter().position(|service| service.name == name);
+        index.map_or(0, |index| self.depths()[index])
+    }
+
+    /// The depth of each service, in the table's order.
+    pub(super) fn depths(&self) -> Vec<usize> {
+        let mut depths = vec![0; self.services.len()];
+        // Each round settles what is one call further; there are no circles.
+        for _ in 1..self.services.len() {
+            for (caller, service) in self.services.iter().enumerate() {
+                for callee in service.callees() {
+                    let callee = self.services.iter().position(|other| other.name == callee);
+                    if let Some(callee) = callee {
+                        depths[callee] = depths[callee].max(depths[caller] + 1);
+                    }
+                }
+            }
+        }
+        depths
+    }
+
+    /// Requests that each service gets for one job, on average, in the table's order. Chances
+    /// count; one visit to the first service is one job.
+    pub fn visits(&self) -> Vec<f64> {
+        let depths = self.depths();
+        let mut order: Vec<usize> = (0..self.services.len()).collect();
+        order.sort_by_key(|&index| depths[index]);
+        let mut visits = vec![0.0; self.services.len()];
+        visits[0] = 1.0;
+        // Callers stand before callees, so that a service's own visits are known when it calls.
+        for from in order {
+            let own = visits[from];
+            each(&self.services[from].steps, 1.0, &mut |step, chance| {
+                let to =
+                    |callee: &String| self.services.iter().position(|other| other.name == *callee);
+                if let Some(to) = step.call.as_ref().and_then(to) {
+                    visits[to] += own * chance;
+                }
+            });
+        }
+        visits
+    }
+
+    /// Mean CPU time that one job takes of a service, at the base frequency; nothing of an unknown
+    /// one.
+    pub fn mean_work(&self, name: &str) -> Duration {
+        let index = self.services.iter().position(|service| service.name == name);
+        index.map_or(Duration::ZERO, |index| {
+            scaled(self.services[index].mean_work(), self.visits()[index])
+        })
+    }
+
+    /// The same graph with all work so many times as long: a table in microseconds, run where
+    /// timers are in milliseconds.
+    #[must_use]
+    pub fn stretched(mut self, time_scale: f64) -> Self {
+        self.services.iter_mut().for_each(|service| stretch(&mut service.steps, time_scale));
+        self
+    }
+}
+
+impl Service {
+    /// Services that it calls itself, in order of their first calls.
+    pub fn callees(&self) -> Vec<&str> {
+        let mut callees: Vec<&str> = Vec::new();
+        each(&self.steps, 1.0, &mut |step, _| {
+            if let Some(callee) = step.call.as_deref().filter(|callee| !callees.contains(callee)) {
+                callees.push(callee);
+            }
+        });
+        callees
+    }
+
+    /// Mean CPU time of one request, at the base frequency, what others do for it left out.
+    pub fn mean_work(&self) -> Duration {
+        let mut sum = Duration::ZERO;
+        each(&self.steps, 1.0, &mut |step, chance| {
+            sum += step.work.map_or(Duration::ZERO, |work| scaled(work.mean(), chance));
+        });
+        sum
+    }
+}
+
+/// Tells of each step, also in branches, and of its probability.
+fn each<'a>(steps: &'a [Step], chance: f64, tell: &mut impl FnMut(&'a Step, f64)) {
+    for step in steps {
+        let chance = chance * step.chance.unwrap_or(1.0);
+        tell(step, chance);
+        for branch in &step.parallel {
+            each(branch, chance, tell);
+        }
+    }
+}
+
+fn stretch(steps: &mut [Step], factor: f64) {
+    for step in steps {
+        if let Some(work) = &mut step.work {
+            let stretched = ServiceTime::new(work.shape(), scaled(work.mean(), factor));
+            *work = stretched.expect("the shape has been checked");
+        }
+        step.parallel.iter_mut().for_each(|branch| stretch(branch, factor));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The front works 2 ms, asks the side at half of the jobs, and, beside its other work, the
+    /// back; the side asks the back twice.
+    const DIAMOND: &str = "
+        name = 'diamond'
+        [[service]]
+        name = 'front'
+        units = 4
+        steps = [
+            { work = 'const:2ms' },
+            { chance = 0.5, parallel = [
+                [{ call = 'side' }],
+                [{ work = 'const:4ms', chance = 0.25 }, { call = 'back' }],
+            ] },
+        ]
+        [[service]]
+        name = 'back'
+        units = 1
+        steps = [{ work = 'exp:1ms' }]
+        [[service]]
+        name = 'side'
+        units = 2
+        steps = [{ work = 'const:3ms' }, { call = 'back' }, { call = 'back', chance = 0.5 }]
+        pools = { back = 3 }";
+
+    #[test]
+    fn visits_and_work_count_chances_and_branches() {
+        let graph = Graph::read(DIAMOND).unwrap();
+        assert_eq!(graph.services[0].callees(), ["side", "back"]);
+        assert_eq!(graph.visits(), [1.0, 0.5 + 0.5 * 1.5, 0.5]);
+        assert_eq!(graph.mean_work("front"), Duration::from_micros(2_500));
+        assert_eq!(graph.mean_work("back"), Duration::from_micros(1_250));
+        assert_eq!(graph.mean_work("side"), Duration::from_micros(1_500));
+        assert_eq!(graph.mean_work("nobody"), Duration::ZERO);
+    }
+
+    #[test]
+    fn downstream_and_depth_follow_the_calls() {
+        let graph = Graph::read(DIAMOND).unwrap();
+        assert_eq!(graph.downstream("front"), ["back", "side"]);
+        assert_eq!(graph.downstream("side"), ["back"]);
+        assert!(graph.downstream("back").is_empty());
+        assert!(graph.downstream("nobody").is_empty());
+        let depths = ["front", "side", "back"].map(|name| graph.depth(name));
+        assert_eq!(depths, [0, 1, 2], "the longest way counts");
+    }
+
+    #[test]
+    fn a_stretched_graph_differs_in_its_times_alone() {
+        let graph = Graph::read(DIAMOND).unwrap();
+        let stretched = graph.clone().stretched(2.5);
+        assert_eq!(stretched.mean_work("front"), Duration::from_micros(6_250));
+        assert_eq!(stretched.visits(), graph.visits());
+        assert_eq!(stretched.services[1].steps[0].work.unwrap().to_string(), "exp:2.5ms");
+    }
+}
