@@ -42,6 +42,7 @@
 //! asks for it (docs/guardian.md). For predictions, threads are known by the numbers of the first
 //! PID namespace: in a container that has its own, they are not found.
 
+pub mod agent;
 mod bounce;
 mod convert;
 mod foresight;

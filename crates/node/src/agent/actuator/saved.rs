@@ -1,0 +1,95 @@
+//! How a container was before the agent touched it.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::{ActuatorError, files};
+
+/// All that is needed to put a container back, by a process that knows nothing else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Saved {
+    /// What stood in files of the kernel.
+    Files(Vec<Write>),
+}
+
+/// One file and what it held.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Write {
+    /// The file.
+    pub path: PathBuf,
+    /// What it held.
+    pub text: String,
+}
+
+impl Saved {
+    /// Puts the container back.
+    ///
+    /// # Errors
+    ///
+    /// The first that remains after as many rounds as there are files: one file may refuse its
+    /// value until another has its own (a burst above the quota, a share above the parent's).
+    pub fn restore(&self) -> Result<(), ActuatorError> {
+        match self {
+            Self::Files(writes) => restore_files(writes),
+        }
+    }
+}
+
+fn restore_files(writes: &[Write]) -> Result<(), ActuatorError> {
+    let mut left: Vec<&Write> = writes.iter().collect();
+    for _ in 0..writes.len() {
+        let mut failed = None;
+        left.retain(|Write { path, text }| match files::write(path, text) {
+            Ok(()) => false,
+            Err(error) => {
+                failed.get_or_insert(error);
+                true
+            }
+        });
+        match failed {
+            None => return Ok(()),
+            Some(error @ ActuatorError::Refused { .. }) if left.len() == writes.len() => {
+                // Nothing moved: another round would not either.
+                return Err(error);
+            }
+            Some(ActuatorError::Refused { .. }) => {}
+            Some(error) => return Err(error),
+        }
+    }
+    // Each round wrote something, and the last file is still refused.
+    left.first().map_or(Ok(()), |Write { path, text }| files::write(path, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn all_files_are_written_back() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = root.path().join(name);
+            fs::write(&path, "changed by us, and longer").unwrap();
+            Write { path, text: text.to_owned() }
+        };
+        let saved = Saved::Files(vec![write("a", "1"), write("b", "2")]);
+        saved.restore().unwrap();
+        assert_eq!(fs::read_to_string(root.path().join("a")).unwrap(), "1");
+        assert_eq!(fs::read_to_string(root.path().join("b")).unwrap(), "2");
+        fs::remove_dir_all(root.path()).unwrap();
+        assert!(saved.restore().unwrap_err().is_gone());
+    }
+
+    #[test]
+    fn it_survives_being_written_down() {
+        let write = Write { path: "/sys/a".into(), text: "-1".to_owned() };
+        let saved = Saved::Files(vec![write]);
+        let text = serde_json::to_string(&saved).unwrap();
+        assert_eq!(text, r#"{"files":[{"path":"/sys/a","text":"-1"}]}"#);
+        assert_eq!(serde_json::from_str::<Saved>(&text).unwrap(), saved);
+    }
+}

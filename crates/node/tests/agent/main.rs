@@ -1,0 +1,5 @@
+//! The agent on recorded trees of files, and on this machine's control groups.
+
+mod discovery;
+mod fixtures;
+mod kernel;
