@@ -249,7 +249,7 @@ pub struct ConfigError {
 
 fn refuse<T>(
     field: impl Into<String>,
-    value: impl ToString,
+    value: &(impl ToString + ?Sized),
     allowed: impl Into<String>,
 ) -> Result<T, ConfigError> {
     Err(ConfigError { field: field.into(), value: value.to_string(), allowed: allowed.into() })
@@ -269,22 +269,22 @@ impl Config {
         let every = self.discovery.every;
         within("discovery.every", every, Duration::from_millis(10), Duration::from_secs(60))?;
         if self.unit_milli == 0 || self.unit_milli > 100_000 {
-            return refuse("unit_milli", self.unit_milli, "allowed: 1 to 100000");
+            return refuse("unit_milli", &self.unit_milli, "allowed: 1 to 100000");
         }
         if self.units == Some(0) {
-            return refuse("units", 0, "there must be at least one unit to give");
+            return refuse("units", &0, "there must be at least one unit to give");
         }
         if self.contests_max > 1_000 {
-            return refuse("contests_max", self.contests_max, "allowed: at most 1000");
+            return refuse("contests_max", &self.contests_max, "allowed: at most 1000");
         }
         for (place, glob) in self.discovery.systemd.iter().enumerate() {
             pattern(&format!("discovery.systemd[{place}]"), glob)?;
         }
         if self.audit.file_bytes_max < 4_096 {
-            return refuse("audit.file_bytes_max", self.audit.file_bytes_max, "at least 4096");
+            return refuse("audit.file_bytes_max", &self.audit.file_bytes_max, "at least 4096");
         }
         if self.audit.files_max > 100 {
-            return refuse("audit.files_max", self.audit.files_max, "allowed: at most 100");
+            return refuse("audit.files_max", &self.audit.files_max, "allowed: at most 100");
         }
         self.actuator.validate(self.unit_milli)?;
         let Bounds { floor_milli, limit_milli, initial_milli } = self.defaults;
@@ -310,27 +310,27 @@ impl Actuators {
             within("actuator.period", period, least, most)?;
         }
         if !(0.0..=1.0).contains(&self.burst) {
-            return refuse("actuator.burst", self.burst, "allowed: 0 to 1");
+            return refuse("actuator.burst", &self.burst, "allowed: 0 to 1");
         }
         if self.cpu == CpuActuator::Cpuset && !unit_milli.is_multiple_of(1_000) {
             let allowed = "actuator.cpu = \"cpuset\" gives whole CPUs: a multiple of 1000";
-            return refuse("unit_milli", unit_milli, allowed);
+            return refuse("unit_milli", &unit_milli, allowed);
         }
         if self.frequency == FrequencyActuator::Cpufreq && self.cpu != CpuActuator::Cpuset {
             let allowed = "a CPU's frequency is a container's only if the CPU is: it takes \
                            actuator.cpu = \"cpuset\"";
-            return refuse("actuator.frequency", "cpufreq", allowed);
+            return refuse("actuator.frequency", &"cpufreq", allowed);
         }
         if self.frequency == FrequencyActuator::Virtual {
             let speeds = &self.speeds_permille;
             let rises = speeds.windows(2).all(|pair| pair[0] < pair[1]);
             if speeds.is_empty() || speeds[0] == 0 || !rises {
                 let allowed = "allowed: at least one speed, above 0, slowest first";
-                return refuse("actuator.speeds_permille", format!("{speeds:?}"), allowed);
+                return refuse("actuator.speeds_permille", &format!("{speeds:?}"), allowed);
             }
             if usize::from(self.level_base) >= speeds.len() {
                 let allowed = format!("there are {} speeds; the first is 0", speeds.len());
-                return refuse("actuator.level_base", self.level_base, allowed);
+                return refuse("actuator.level_base", &self.level_base, allowed);
             }
         }
         Ok(())
@@ -341,11 +341,11 @@ impl Rule {
     fn validate(&self, place: usize) -> Result<(), ConfigError> {
         let field = |name: &str| format!("containers[{place}].{name}");
         if self.name.is_empty() {
-            return refuse(field("name"), "empty", "give the container a name");
+            return refuse(field("name"), &"empty", "give the container a name");
         }
         if self.cgroup.is_none() && self.service.is_none() {
             let allowed = "say which group or service it is, or both: cgroup = \"/web/*\"";
-            return refuse(field("cgroup"), "missing", allowed);
+            return refuse(field("cgroup"), &"missing", allowed);
         }
         for (name, glob) in [("cgroup", &self.cgroup), ("service", &self.service)] {
             if let Some(glob) = glob {
@@ -353,7 +353,7 @@ impl Rule {
             }
         }
         if let Some(glob) = self.cgroup.as_ref().filter(|glob| !glob.starts_with('/')) {
-            return refuse(field("cgroup"), glob, "a group's path starts with a slash");
+            return refuse(field("cgroup"), &glob, "a group's path starts with a slash");
         }
         for (name, time) in [
             ("expected_exec", self.expected_exec),
@@ -377,18 +377,18 @@ fn bounds(
     let given = [("floor_milli", floor), ("limit_milli", limit), ("initial_milli", initial)];
     for (field, value) in given {
         if value == Some(0) {
-            return refuse(format!("{name}.{field}"), 0, "a container needs some CPU: at least 1");
+            return refuse(format!("{name}.{field}"), &0, "a container needs some CPU: at least 1");
         }
     }
     let (least, most) = (floor.unwrap_or(0), limit.unwrap_or(u32::MAX));
     if least > most {
         let allowed = format!("at most {name}.limit_milli, which is {most}");
-        return refuse(format!("{name}.floor_milli"), least, allowed);
+        return refuse(format!("{name}.floor_milli"), &least, allowed);
     }
     match initial.filter(|initial| !(least..=most).contains(initial)) {
         Some(initial) => {
             let allowed = format!("allowed: floor_milli to limit_milli, {least} to {most}");
-            refuse(format!("{name}.initial_milli"), initial, allowed)
+            refuse(format!("{name}.initial_milli"), &initial, allowed)
         }
         None => Ok(()),
     }
@@ -397,7 +397,7 @@ fn bounds(
 fn pattern(field: &str, glob: &str) -> Result<(), ConfigError> {
     match Pattern::new(glob) {
         Ok(_) => Ok(()),
-        Err(error) => refuse(field, format!("`{glob}`"), format!("not a pattern: {error}")),
+        Err(error) => refuse(field, &format!("`{glob}`"), format!("not a pattern: {error}")),
     }
 }
 
@@ -411,7 +411,7 @@ fn within(
         return Ok(());
     }
     let [value, least, most] = [value, least, most].map(duration::format);
-    refuse(field, value, format!("allowed: {least} to {most}"))
+    refuse(field, &value, format!("allowed: {least} to {most}"))
 }
 
 #[cfg(test)]

@@ -42,9 +42,9 @@ const RUNTIMES: [&str; 4] = ["cri-containerd-", "crio-", "docker-", "podman-"];
 /// Hexadecimal digits of a container's identifier.
 const IDENTIFIER_DIGITS: usize = 64;
 
-/// The container of a Kubernetes pod, in both ways in which a kubelet names groups:
-/// `/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podUID.slice/cri-containerd-ID.scope`
-/// (systemd) and `/kubepods/burstable/podUID/ID` (cgroupfs). Groups below that are the container's
+/// The container of a Kubernetes pod, in both ways in which a kubelet names groups: with systemd,
+/// `/kubepods.slice/kubepods-CLASS.slice/kubepods-CLASS-podUID.slice/cri-containerd-ID.scope`, and
+/// without, `/kubepods/CLASS/podUID/ID`. Groups below that are the container's
 /// own business, and those above are whole pods.
 pub(super) fn kubernetes(path: &str) -> Option<Kind> {
     let mut parts = path.rsplit('/');
