@@ -5,7 +5,7 @@ use std::{env, io};
 
 use libbpf_cargo::SkeletonBuilder;
 
-const PROGRAMS: [&str; 2] = ["run_queue", "bounce"];
+const PROGRAMS: [&str; 3] = ["run_queue", "bounce", "first_responder"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let out = env::var_os("OUT_DIR").ok_or_else(|| io::Error::other("OUT_DIR is not set"))?;

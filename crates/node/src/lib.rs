@@ -49,6 +49,8 @@ mod foresight;
 pub mod precision;
 mod probe;
 mod refusal;
+#[expect(unsafe_code, reason = "memory that it shares with a program in the kernel")]
+pub mod responder;
 mod run_queues;
 mod tick;
 mod unavailable;
@@ -65,6 +67,9 @@ mod unavailable;
 mod programs {
     pub(crate) mod bounce {
         include!(concat!(env!("OUT_DIR"), "/bounce.rs"));
+    }
+    pub(crate) mod first_responder {
+        include!(concat!(env!("OUT_DIR"), "/first_responder.rs"));
     }
     pub(crate) mod run_queue {
         include!(concat!(env!("OUT_DIR"), "/run_queue.rs"));
