@@ -20,11 +20,14 @@ pub struct Snapshot {
 /// What a node has to give.
 ///
 /// CPU is given in whole *units*: a physical core where there are many, a twentieth of a CPU where
-/// there are two. What a unit is worth is the actuator's business.
+/// there are two. Policies count units; what they are made of is the actuator's business.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
     /// Units that containers may have in total. What the containers do not have is free.
     pub units: u32,
+    /// What a unit is worth, in thousandths of a CPU: compared with the CPU time that containers
+    /// have used. 1000 by default, a whole CPU.
+    pub unit_milli: u32,
     /// Steps of the frequency ladder, 0 the lowest; 1 when the frequency cannot be changed.
     pub levels: u16,
     /// The level that containers have when nothing is wrong; a policy does not go below it.
@@ -33,7 +36,7 @@ pub struct Node {
 
 impl Default for Node {
     fn default() -> Self {
-        Self { units: 0, levels: 1, level_base: 0 }
+        Self { units: 0, unit_milli: 1_000, levels: 1, level_base: 0 }
     }
 }
 

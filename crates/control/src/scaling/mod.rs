@@ -6,11 +6,29 @@
 //!                            the absurd  interval     parties …   limits     candidates
 //! ```
 //!
-//! A node agent, or the simulator, takes a [`Snapshot`] once in an interval and carries out what the
-//! [`Outcome`] decides. Nothing here reads a clock or touches a control group.
+//! A node agent, or the simulator, takes a [`Snapshot`] once in an interval and carries out what
+//! the [`Outcome`] decides. Nothing here reads a clock or touches a control group.
 
+mod config;
+pub mod escalator;
 mod facts;
+#[cfg(test)]
+mod fixture;
+pub mod hint;
+pub mod intake;
+mod ledger;
 mod outcome;
+pub mod pool;
+pub mod profile;
+mod reason;
+mod refusals;
+mod roster;
+mod scaler;
+mod sensitivity;
 
+pub use config::{Config, NAMES};
 pub use facts::{Averages, Container, ContainerId, Counters, Expected, Node, Report, Snapshot};
 pub use outcome::{Candidate, Change, Decision, Outcome};
+pub use reason::{Causes, Reason};
+pub use refusals::{Absurd, Refusals};
+pub use scaler::Scaler;

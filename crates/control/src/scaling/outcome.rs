@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::ContainerId;
+use super::{ContainerId, Reason};
 
 /// The answer to one snapshot.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,7 +23,7 @@ pub struct Decision {
     /// What of it.
     pub change: Change,
     /// Why, for logs and for people: `scored 2: slow, hinted`.
-    pub reason: &'static str,
+    pub reason: Reason,
 }
 
 /// A change, from what was to what shall be.

@@ -1,0 +1,245 @@
+//! What is kept of one container between snapshots.
+
+use core::time::Duration;
+
+use super::super::refusals::{Absurd, Refusals};
+use super::super::{Averages, Container, Counters, Report};
+use super::check::{self, Allowance};
+use super::{Block, Config, Means, Measured, Used};
+use crate::time::{Instant, nanos};
+
+/// Samples that averages stand for when a container makes them itself: those of the artifact
+/// remember 50 to 200 requests.
+const AVERAGED_REQUESTS: u64 = 100;
+
+/// The latest reading of sums.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    at: Instant,
+    counters: Counters,
+    allowance: Allowance,
+}
+
+/// Requests that are not enough for a block yet.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    began: Instant,
+    sum: Counters,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Track {
+    reading: Option<Reading>,
+    pending: Option<Pending>,
+    averages: Option<(Instant, Averages)>,
+    cpu: Option<(Instant, Duration)>,
+    recent: Option<Means>,
+    /// When the latest block ended, and how long it was.
+    latest: Option<(Instant, Duration)>,
+    hinted: Option<Instant>,
+    shed: Option<Instant>,
+    /// When there was last a request. The first snapshot counts as one.
+    active: Option<Instant>,
+    /// Whether requests ever said when their jobs began.
+    has_starts: bool,
+}
+
+impl Track {
+    /// Reads the container's report into `row`.
+    pub(super) fn read(
+        &mut self,
+        now: Instant,
+        config: &Config,
+        unit_milli: u32,
+        container: &Container,
+        row: &mut Measured,
+        refusals: &mut Refusals,
+    ) {
+        self.active.get_or_insert(now);
+        match &container.report {
+            Report::None => {}
+            Report::Counters(counters) => {
+                let result = self.on_counters(now, config, counters, row);
+                result.unwrap_or_else(|absurd| refusals.count(absurd));
+            }
+            Report::Averages(averages) => {
+                let result = self.on_averages(now, config, averages, row);
+                result.unwrap_or_else(|absurd| refusals.count(absurd));
+            }
+        }
+        row.used = self.used(now, unit_milli, container.cpu_time);
+        let lately = |at: Option<Instant>| at.is_some_and(|at| now.since(at) <= config.window);
+        row.is_hinted = lately(self.hinted);
+        row.is_shedding = lately(self.shed);
+        if let Some((ended, span)) = self.latest
+            && now.since(ended) > config.idle_after.max(span.saturating_mul(2))
+        {
+            self.recent = None;
+        }
+        row.recent = self.recent.filter(|_| !row.is_idle);
+    }
+
+    fn on_counters(
+        &mut self,
+        now: Instant,
+        config: &Config,
+        counters: &Counters,
+        row: &mut Measured,
+    ) -> Result<(), Absurd> {
+        let first = Reading {
+            at: now,
+            counters: *counters,
+            allowance: Allowance::new(counters.in_flight, config.longest),
+        };
+        let Some(before) = self.reading.replace(first) else { return Ok(()) };
+        let Some(growth) = check::growth(&before.counters, counters) else {
+            // It began anew: what was averaged was another's.
+            *self = Self { reading: self.reading, cpu: self.cpu, ..Self::default() };
+            self.active = Some(now);
+            row.is_restarted = true;
+            return Ok(());
+        };
+        let span = now.since(before.at);
+        let mut allowance = before.allowance;
+        let is_possible = allowance.spend(before.counters.in_flight, &growth, span);
+        self.reading = Some(Reading { allowance, ..first });
+        let absurd = check::absurd_growth(&growth, span);
+        let absurd = absurd.or((!is_possible).then_some(Absurd::ExecTooLong));
+        if let Some(absurd) = absurd {
+            self.pending = None;
+            return Err(absurd);
+        }
+        if growth.requests > 0 || growth.shed > 0 || growth.in_flight > 0 {
+            self.active = Some(now);
+        }
+        row.is_idle = self.active.is_some_and(|at| now.since(at) >= config.idle_after);
+        if growth.hinted > 0 {
+            self.hinted = Some(now);
+        }
+        if growth.shed > 0 {
+            self.shed = Some(now);
+        }
+        let empty = Pending { began: before.at, sum: Counters::default() };
+        let mut pending = self.pending.take().unwrap_or(empty);
+        add(&mut pending.sum, &growth);
+        if pending.sum.requests < config.samples_min {
+            self.pending = Some(pending);
+            return Ok(());
+        }
+        if let Some(absurd) = check::absurd_block(&pending.sum, config.longest) {
+            return Err(absurd);
+        }
+        let means = self.means(&pending.sum, row.depth)?;
+        let requests = pending.sum.requests;
+        row.block = Some(self.close(now, config, pending.began, requests, means));
+        Ok(())
+    }
+
+    /// The means over a block. A container behind others whose jobs all began this very moment, or
+    /// later, has a clock that lags.
+    fn means(&mut self, sum: &Counters, depth: u16) -> Result<Means, Absurd> {
+        if sum.time_from_start_ns == 0 && depth > 0 && self.has_starts {
+            return Err(Absurd::Clock);
+        }
+        self.has_starts |= sum.time_from_start_ns > 0;
+        let requests = sum.requests as f64;
+        let time_from_start = self.has_starts.then_some(sum.time_from_start_ns as f64 / requests);
+        let unexplained = sum.time_from_start_ns.saturating_sub(sum.upstream_exec_ns) as f64;
+        Ok(Means {
+            exec_metric: sum.exec_ns.saturating_sub(sum.pool_wait_ns) as f64 / requests,
+            exec_time: sum.exec_ns as f64 / requests,
+            time_from_start,
+            residual: (self.has_starts && depth > 0)
+                .then(|| unexplained / requests / f64::from(depth)),
+        })
+    }
+
+    fn on_averages(
+        &mut self,
+        now: Instant,
+        config: &Config,
+        averages: &Averages,
+        row: &mut Measured,
+    ) -> Result<(), Absurd> {
+        let before = self.averages.replace((now, *averages));
+        if averages.is_hinted {
+            self.hinted = Some(now);
+        }
+        // An average that did not change at all is an old one.
+        let Some((at, _)) = before.filter(|(_, before)| before != averages) else {
+            return Ok(());
+        };
+        if let Some(absurd) = check::absurd_averages(averages, config.longest) {
+            return Err(absurd);
+        }
+        let time_from_start =
+            (averages.time_from_start_ns > 0.0).then_some(averages.time_from_start_ns);
+        let means = Means {
+            exec_metric: averages.exec_metric_ns,
+            exec_time: averages.exec_time_ns.max(averages.exec_metric_ns),
+            time_from_start,
+            residual: time_from_start
+                .filter(|_| row.depth > 0)
+                .map(|time| time / f64::from(row.depth)),
+        };
+        let began = at;
+        self.latest = Some((now, now.since(began)));
+        // They are averages already.
+        self.recent = Some(means);
+        row.block = Some(Block { began, requests: AVERAGED_REQUESTS, means });
+        Ok(())
+    }
+
+    /// Takes a block into the averages.
+    fn close(
+        &mut self,
+        now: Instant,
+        config: &Config,
+        began: Instant,
+        requests: u64,
+        means: Means,
+    ) -> Block {
+        let span = now.since(began);
+        self.latest = Some((now, span));
+        // A block as long as the window weighs 63 %, whatever the interval between snapshots.
+        let weight = -libm::expm1(-(nanos(span) as f64) / nanos(config.window) as f64);
+        let mix = |old: f64, new: f64| old + weight * (new - old);
+        let mix_option = |old: Option<f64>, new: Option<f64>| match (old, new) {
+            (Some(old), Some(new)) => Some(mix(old, new)),
+            (old, new) => new.or(old),
+        };
+        self.recent = Some(match self.recent {
+            None => means,
+            Some(old) => Means {
+                exec_metric: mix(old.exec_metric, means.exec_metric),
+                exec_time: mix(old.exec_time, means.exec_time),
+                time_from_start: mix_option(old.time_from_start, means.time_from_start),
+                residual: mix_option(old.residual, means.residual),
+            },
+        });
+        Block { began, requests, means }
+    }
+
+    fn used(&mut self, now: Instant, unit_milli: u32, cpu_time: Option<Duration>) -> Option<Used> {
+        let cpu_time = cpu_time?;
+        let (at, before) = self.cpu.replace((now, cpu_time))?;
+        let span = now.since(at);
+        let used = cpu_time.checked_sub(before)?;
+        if span.is_zero() || unit_milli == 0 {
+            return None;
+        }
+        let cpus = nanos(used) as f64 / nanos(span) as f64;
+        Some(Used { units: cpus * 1_000.0 / f64::from(unit_milli), span })
+    }
+}
+
+fn add(sum: &mut Counters, growth: &Counters) {
+    let add = |sum: &mut u64, growth: u64| *sum = sum.saturating_add(growth);
+    add(&mut sum.requests, growth.requests);
+    add(&mut sum.exec_ns, growth.exec_ns);
+    add(&mut sum.pool_wait_ns, growth.pool_wait_ns);
+    add(&mut sum.time_from_start_ns, growth.time_from_start_ns);
+    add(&mut sum.upstream_exec_ns, growth.upstream_exec_ns);
+    add(&mut sum.hinted, growth.hinted);
+    add(&mut sum.shed, growth.shed);
+}

@@ -1,0 +1,149 @@
+//! Keeps the bounds: floors, limits, and what the node has in total.
+
+use alloc::vec::Vec;
+
+use super::intake::Measured;
+use super::{Candidate, Change, Decision, Node, Outcome, Reason};
+
+/// What is decided in one round. A policy wishes; the ledger grants what the bounds allow, each
+/// container's units, level and hint at most once.
+#[derive(Debug)]
+pub(super) struct Ledger<'a> {
+    node: Node,
+    containers: &'a [Measured],
+    /// Units that containers have, with what is decided. What is taken in this round can be given
+    /// in it, because whoever carries it out takes first.
+    given: u64,
+    rows: Vec<Row>,
+    candidates: Vec<Candidate>,
+}
+
+/// What was decided of one container.
+#[derive(Clone, Copy, Debug, Default)]
+struct Row {
+    units: Option<(u32, Reason)>,
+    level: Option<(u16, Reason)>,
+    hint: Option<(u16, Reason)>,
+}
+
+impl<'a> Ledger<'a> {
+    /// `node` has been made sound.
+    pub(super) fn new(node: Node, containers: &'a [Measured]) -> Self {
+        let given = containers.iter().map(|container| u64::from(container.units)).sum();
+        let rows = alloc::vec![Row::default(); containers.len()];
+        Self { node, containers, given, rows, candidates: Vec::new() }
+    }
+
+    /// Gives up to `wanted` units to the container at `at`; how many it got. One that has fewer
+    /// than its floor, because others took them, gets these too.
+    pub(super) fn give(&mut self, at: usize, wanted: u32, reason: Reason) -> u32 {
+        let container = &self.containers[at];
+        if self.rows[at].units.is_some() || wanted == 0 {
+            return 0;
+        }
+        let to = container.units.saturating_add(wanted).clamp(container.floor, container.limit);
+        let given = to.saturating_sub(container.units).min(self.free());
+        let to = container.units + given;
+        // Fewer than the floor would be a decision that breaks it.
+        if given == 0 || to < container.floor {
+            return 0;
+        }
+        self.given += u64::from(given);
+        self.rows[at].units = Some((to, reason));
+        given
+    }
+
+    /// Takes up to `wanted` units from the container at `at`; how many it lost. One that has more
+    /// than its limit, because others gave them, loses these too.
+    pub(super) fn take(&mut self, at: usize, wanted: u32, reason: Reason) -> u32 {
+        let container = &self.containers[at];
+        if self.rows[at].units.is_some() || wanted == 0 {
+            return 0;
+        }
+        let to = container.units.saturating_sub(wanted).clamp(container.floor, container.limit);
+        let taken = container.units.saturating_sub(to);
+        if taken == 0 {
+            return 0;
+        }
+        self.given -= u64::from(taken);
+        self.rows[at].units = Some((to, reason));
+        taken
+    }
+
+    /// Sets the container's frequency level, not below the base nor above the ladder; whether that
+    /// changes it.
+    pub(super) fn set_level(&mut self, at: usize, to: u16, reason: Reason) -> bool {
+        let to = to.clamp(self.node.level_base, self.level_max());
+        if self.rows[at].level.is_some() || to == self.containers[at].level {
+            return false;
+        }
+        self.rows[at].level = Some((to, reason));
+        true
+    }
+
+    /// Sets the hops that the container puts on its requests; whether that changes them.
+    pub(super) fn set_hint(&mut self, at: usize, to: u16, reason: Reason) -> bool {
+        if self.rows[at].hint.is_some() || to == self.containers[at].hint {
+            return false;
+        }
+        self.rows[at].hint = Some((to, reason));
+        true
+    }
+
+    /// Names a container that should have more; the most urgent one first.
+    pub(super) fn nominate(
+        &mut self,
+        at: usize,
+        score: u32,
+        sensitivity: Option<f64>,
+        is_unmet: bool,
+    ) {
+        let container = self.containers[at].id;
+        self.candidates.push(Candidate { container, score, sensitivity, is_unmet });
+    }
+
+    /// The highest level of the ladder.
+    pub(super) fn level_max(&self) -> u16 {
+        self.node.levels - 1
+    }
+
+    /// The level that containers have when nothing is wrong.
+    pub(super) fn level_base(&self) -> u16 {
+        self.node.level_base
+    }
+
+    /// Units that nobody has. What containers have beyond what the node has is nobody's to give.
+    pub(super) fn free(&self) -> u32 {
+        let free = u64::from(self.node.units).saturating_sub(self.given);
+        u32::try_from(free).expect("no more than the node has")
+    }
+
+    /// All that was decided, with what is taken before what is given.
+    pub(super) fn close(self) -> Outcome {
+        let mut taken = Vec::new();
+        let mut rest = Vec::new();
+        let mut given = Vec::new();
+        for (row, container) in self.rows.iter().zip(self.containers) {
+            let mut decide = |change, reason, is_more| {
+                let list = if is_more { &mut given } else { &mut taken };
+                list.push(Decision { container: container.id, change, reason });
+            };
+            if let Some((to, reason)) = row.units {
+                let from = container.units;
+                decide(Change::Units { from, to }, reason, to > from);
+            }
+            if let Some((to, reason)) = row.level {
+                let from = container.level;
+                decide(Change::Level { from, to }, reason, to > from);
+            }
+            if let Some((to, reason)) = row.hint {
+                let change = Change::Hint { from: container.hint, to };
+                rest.push(Decision { container: container.id, change, reason });
+            }
+        }
+        let mut decisions = taken;
+        decisions.append(&mut rest);
+        decisions.append(&mut given);
+        Outcome { decisions, candidates: self.candidates }
+    }
+}

@@ -1,0 +1,114 @@
+//! Runs a policy: from a snapshot to decisions.
+
+use alloc::boxed::Box;
+use core::fmt;
+use core::time::Duration;
+
+use super::intake::{self, Intake, Measured};
+use super::ledger::Ledger;
+use super::profile::{self, Profiles};
+use super::{ContainerId, Expected, Outcome, Refusals, Snapshot};
+use crate::time::Instant;
+
+/// Decides whom to give, and from whom to take.
+///
+/// It keeps what it remembers of containers in a [`Roster`](super::roster::Roster), so that
+/// containers which have gone leave nothing behind.
+pub(super) trait Policy: fmt::Debug + Send {
+    /// Decides once. `containers` are in the order of their ids; the ledger names them by their
+    /// place.
+    fn decide(&mut self, now: Instant, containers: &[Measured], ledger: &mut Ledger<'_>);
+}
+
+/// A policy with all that it needs: what a node agent or a simulator drives.
+///
+/// ```
+/// use seawall_control::scaling::{Config, Container, ContainerId, Node, Report, Snapshot};
+/// use seawall_control::Instant;
+///
+/// let mut scaler = Config::named("escalator")?.build(7)?;
+/// let snapshot = Snapshot {
+///     node: Node { units: 8, ..Node::default() },
+///     containers: vec![Container {
+///         id: ContainerId(1),
+///         units: 3,
+///         floor: 1,
+///         limit: 6,
+///         level: 0,
+///         hint: 0,
+///         depth: 0,
+///         cpu_time: None,
+///         expected: Default::default(),
+///         report: Report::None,
+///     }],
+/// };
+/// let outcome = scaler.on_snapshot(Instant::ORIGIN, &snapshot);
+/// assert!(outcome.decisions.is_empty(), "of a container that says nothing, nothing is decided");
+/// # Ok::<(), seawall_control::config::ConfigError>(())
+/// ```
+#[derive(Debug)]
+pub struct Scaler {
+    name: &'static str,
+    interval: Duration,
+    intake: Intake,
+    profiles: Profiles,
+    policy: Box<dyn Policy>,
+}
+
+impl Scaler {
+    pub(super) fn new(
+        name: &'static str,
+        interval: Duration,
+        intake: intake::Config,
+        profile: profile::Config,
+        policy: Box<dyn Policy>,
+    ) -> Self {
+        Self {
+            name,
+            interval,
+            intake: Intake::new(intake),
+            profiles: Profiles::new(profile),
+            policy,
+        }
+    }
+
+    /// Decides once. `now` does not decrease; call it every [`interval`](Self::interval), and carry
+    /// the decisions out in their order before the next call, or report what stands.
+    pub fn on_snapshot(&mut self, now: Instant, snapshot: &Snapshot) -> Outcome {
+        let node = intake::sound(snapshot.node);
+        let mut containers = self.intake.read(now, snapshot);
+        self.profiles.observe(now, node.level_base, &mut containers);
+        let mut ledger = Ledger::new(node, &containers);
+        self.policy.decide(now, &containers, &mut ledger);
+        ledger.close()
+    }
+
+    /// The policy's name, one of [`NAMES`](super::NAMES).
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// From one snapshot to the next.
+    pub fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    /// What was reported and could not be believed.
+    pub fn refusals(&self) -> &Refusals {
+        self.intake.refusals()
+    }
+
+    /// What was learned of a container at low load, times the factor of the profile; `None` while
+    /// it is not known.
+    pub fn profiled(&self, container: ContainerId) -> Option<Expected> {
+        self.profiles.find(container)
+    }
+}
+
+/// Leaves everything as it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Static;
+
+impl Policy for Static {
+    fn decide(&mut self, _now: Instant, _containers: &[Measured], _ledger: &mut Ledger<'_>) {}
+}
