@@ -43,6 +43,7 @@ test: ## Run all checks, the same as CI.
 	@$(STEP) 'Clippy' cargo clippy --workspace --all-targets --features $(APPS) --locked -- -D warnings
 	@$(STEP) 'Core without std' scripts/check-no-std
 	@$(STEP) 'Tests' cargo test --workspace --features $(APPS) --locked
+	@$(STEP) 'Stores behind services' cargo test -p seawall-graph --test stores --locked -- --ignored --test-threads 1
 	@$(STEP) 'Models of the locks' scripts/loom
 	@$(STEP) 'Stock memcached clients' scripts/interop-kv
 	@$(STEP) 'Documentation' env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked

@@ -22,7 +22,8 @@ enum Uses {
 /// The arrows of the design. A crate that is not listed needs a reason first, and then a row.
 const ARROWS: [(&str, Uses); 13] = [
     ("abi", Uses::Only(&[])),
-    ("apps/*", Uses::Only(&["control", "measure", "rpc", "sync"])),
+    // A service of a graph reads the agent's orders for its virtual cores from its page.
+    ("apps/*", Uses::Only(&["abi", "control", "measure", "rpc", "sync"])),
     ("benches/*", Uses::All),
     ("cli", Uses::All),
     ("control", Uses::Only(&[])),
@@ -93,7 +94,7 @@ fn apps_do_not_use_each_other() {
     let search = Package::example("apps/search").with_local(Kind::Normal, "apps/kv");
     assert_eq!(
         check(&[search]),
-        ["apps/search depends on apps/kv; it may use control, measure, rpc, sync"]
+        ["apps/search depends on apps/kv; it may use abi, control, measure, rpc, sync"]
     );
 }
 
