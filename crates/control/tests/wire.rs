@@ -78,6 +78,7 @@ fn full_call() -> (Request, Vec<u8>) {
         upscale_hops: 0x2526,
         path: 0x2728,
         start_time_ns: 0x3738_3940_4142_4344,
+        upstream_exec: Duration::ZERO, // no part of the header
         sent_at_ns: 0x2930_3132_3334_3536,
     };
     let (demand, window_ack) = (0x1314_1516, 0x4950_5152);
@@ -86,6 +87,22 @@ fn full_call() -> (Request, Vec<u8>) {
     push_entry(&mut entries, 7, &[0xa0, 0xa1, 0xa2, 0xa3, 0xa4]);
     push_entry(&mut entries, 8, b"");
     (request, [&13u32.to_le_bytes()[..], &entries, b"payload"].concat())
+}
+
+/// A call of a service behind another one. What its extension says is no part of the header.
+fn upstream_call() -> (Request, Vec<u8>) {
+    let claims = Claims {
+        id: 8,
+        method: 7,
+        upscale_hops: 2,
+        path: 1,
+        start_time_ns: SENT_AT - 3_000_000,
+        sent_at_ns: SENT_AT,
+        ..Claims::default()
+    };
+    let claimed = call(Claims { upstream_exec: us(1_234), ..claims });
+    let block = claimed.extension_block().expect("it says what was executed");
+    (Request { extension: true, ..call(claims) }, [&block[..], b"next"].concat())
 }
 
 fn golden_requests() -> Vec<(&'static str, Request, Vec<u8>)> {
@@ -105,12 +122,14 @@ fn golden_requests() -> Vec<(&'static str, Request, Vec<u8>)> {
     let demand = Request { demand: 40, window_ack: 6, ..Request::new(RequestOp::Demand) };
     let cancel = Request { op: RequestOp::Cancel, ..call(Claims { id: 2, ..Claims::default() }) };
     let (full, full_body) = full_call();
+    let (upstream, upstream_body) = upstream_call();
     let mut frames = vec![
         ("hello", Request::new(RequestOp::Hello), golden_hello().encode()),
         ("hello-spills", Request::new(RequestOp::Hello), golden_spilling_hello().encode()),
         ("call-minimal", minimal, Vec::new()),
         ("call-full", full, full_body),
         ("call-undroppable", undroppable, b"save".to_vec()),
+        ("call-upstream", upstream, upstream_body),
         ("demand", demand, Vec::new()),
         ("cancel", cancel, Vec::new()),
         ("goodbye", Request::new(RequestOp::Goodbye), Vec::new()),
@@ -201,6 +220,32 @@ fn golden_bodies_are_read() {
     assert_eq!(entries, [Ok((7, &[0xa0, 0xa1, 0xa2, 0xa3, 0xa4][..])), Ok((8, &[][..]))]);
 }
 
+#[test]
+fn execution_upstream_is_an_entry_of_the_extension_block() {
+    let (mut request, frame) = (upstream_call().0, golden_bytes("call-upstream"));
+    request.body_len = (frame.len() - HEADER_LEN) as u32;
+    let layout = request.layout(&frame).unwrap();
+    assert_eq!(&frame[layout.payload], b"next");
+    request.read_extension(&frame[layout.extension]).unwrap();
+    assert_eq!(request.claims.upstream_exec, us(1_234));
+
+    let read = |block: &[u8]| {
+        let mut request = upstream_call().0;
+        request.read_extension(block).map(|()| request.claims.upstream_exec)
+    };
+    let entries = |values: &[&[u8]]| {
+        let mut block = Vec::new();
+        values.iter().for_each(|value| push_entry(&mut block, 3, value));
+        push_entry(&mut block, 1, b"a trace");
+        block
+    };
+    assert_eq!(read(b""), Ok(us(0)));
+    assert_eq!(read(&entries(&[&[1, 0, 0, 0], &[2, 0, 0, 0]])), Ok(us(2)), "the last one counts");
+    assert_eq!(read(&entries(&[&[1, 0, 0]])), Err(DecodeError::BadBlock));
+    assert_eq!(read(&[3, 0, 4, 0, 1]), Err(DecodeError::BadBlock));
+    assert_eq!(call(Claims::default()).extension_block(), None, "what is zero is not said");
+}
+
 /// The document and the test vectors cannot drift apart.
 #[test]
 fn the_document_shows_exactly_the_golden_frames() {
@@ -266,7 +311,7 @@ prop_compose! {
         let (priority, tenant) = (Priority(priority), Tenant(tenant));
         Claims {
             id, method, priority, tenant, attempt, droppable, deadline, budget, upscale_hops, path,
-            start_time_ns, sent_at_ns,
+            start_time_ns, sent_at_ns, upstream_exec: Duration::ZERO,
         }
     }
 }

@@ -35,6 +35,9 @@ pub struct Claims {
     pub path: u16,
     /// When the job began at its first service, nanoseconds of the realtime clock; 0 when unknown.
     pub start_time_ns: u64,
+    /// Execution at the services before this one, without their waits for connections (the
+    /// artifact of SurgeGuard adds it up); zero when unknown.
+    pub upstream_exec: Duration,
     /// When the client sent this request, nanoseconds of its realtime clock; echoed in the reply.
     pub sent_at_ns: u64,
 }
@@ -53,6 +56,7 @@ impl Default for Claims {
             upscale_hops: 0,
             path: 0,
             start_time_ns: 0,
+            upstream_exec: Duration::ZERO,
             sent_at_ns: 0,
         }
     }
@@ -85,7 +89,10 @@ pub struct Context {
     class: Class,
     arrived: Instant,
     deadline: Instant,
-    budget_left: AtomicU64,
+    /// All that it may wait, the grace included.
+    budget: AtomicU64,
+    /// How much of that was granted beyond the budget.
+    grace: AtomicU64,
     charged: AtomicU64,
 }
 
@@ -94,7 +101,8 @@ impl Context {
     pub fn new(claims: Claims, arrived: Instant) -> Self {
         Self {
             deadline: claims.deadline.map_or(Instant::NEVER, |left| arrived + left),
-            budget_left: AtomicU64::new(claims.budget.map_or(UNLIMITED, nanos)),
+            budget: AtomicU64::new(claims.budget.map_or(UNLIMITED, nanos)),
+            grace: AtomicU64::new(0),
             charged: AtomicU64::new(0),
             class: Class::default(),
             claims,
@@ -112,8 +120,9 @@ impl Context {
     /// The same request with at most `budget` of queueing delay: the smaller of two budgets counts.
     #[must_use]
     pub fn with_budget_at_most(mut self, budget: Duration) -> Self {
-        let left = self.budget_left.get_mut();
-        *left = (*left).min(nanos(budget));
+        let most = nanos(budget).saturating_add(*self.charged.get_mut());
+        let all = self.budget.get_mut();
+        *all = (*all).min(most);
         self
     }
 
@@ -154,11 +163,21 @@ impl Context {
     /// Takes a wait that really happened out of the budget.
     pub fn charge(&self, wait: Duration) {
         let wait = nanos(wait);
-        self.charged.fetch_add(wait, Relaxed);
         // The closure never returns None, so the update cannot fail.
-        let _ = self.budget_left.fetch_update(Relaxed, Relaxed, |left| {
-            Some(if left == UNLIMITED { UNLIMITED } else { left.saturating_sub(wait) })
-        });
+        let _ = self.charged.fetch_update(Relaxed, Relaxed, |all| Some(all.saturating_add(wait)));
+    }
+
+    /// Lets it wait for `grace` beyond its budget. Of several graces the largest counts, and none
+    /// reaches beyond the deadline.
+    pub fn grant_grace(&self, grace: Duration) {
+        let grace = nanos(grace);
+        if grace <= self.grace.load(Relaxed) {
+            return;
+        }
+        let more = grace.saturating_sub(self.grace.fetch_max(grace, Relaxed));
+        // The closure never returns None, so the update cannot fail; what is unlimited stays so.
+        let _ =
+            self.budget.fetch_update(Relaxed, Relaxed, |budget| Some(budget.saturating_add(more)));
     }
 
     /// What the request has left: the smaller of budget and time to the deadline;
@@ -193,9 +212,9 @@ impl Context {
     }
 
     fn budget_left(&self) -> Duration {
-        match self.budget_left.load(Relaxed) {
+        match self.budget.load(Relaxed) {
             UNLIMITED => Duration::MAX,
-            left => Duration::from_nanos(left),
+            budget => Duration::from_nanos(budget.saturating_sub(self.charged.load(Relaxed))),
         }
     }
 }
@@ -270,5 +289,21 @@ mod tests {
         assert_eq!(context(None, Some(10)).with_budget_at_most(us(20)).remaining(now), us(10));
         assert_eq!(context(None, Some(30)).with_budget_at_most(us(20)).remaining(now), us(20));
         assert_eq!(context(None, None).with_budget_at_most(us(20)).remaining(now), us(20));
+    }
+
+    #[test]
+    fn a_grace_is_granted_once_and_does_not_forgive_what_was_waited() {
+        let ctx = context(None, Some(10));
+        ctx.grant_grace(us(30));
+        ctx.grant_grace(us(20));
+        ctx.grant_grace(us(30));
+        assert_eq!(ctx.remaining(ctx.arrived()), us(40));
+        let late = context(None, Some(10));
+        late.charge(us(50));
+        late.grant_grace(us(30));
+        assert_eq!(late.remaining(late.arrived()), us(0));
+        let unlimited = context(None, None);
+        unlimited.grant_grace(us(30));
+        assert_eq!(unlimited.remaining(unlimited.arrived()), Duration::MAX);
     }
 }

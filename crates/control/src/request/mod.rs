@@ -5,9 +5,11 @@ mod context;
 mod identity;
 mod rejected;
 mod stage;
+mod waits;
 
 pub use budget::Budget;
 pub use context::{Claims, Context};
 pub use identity::{Class, Identity, Priority, Tenant};
 pub use rejected::Rejected;
 pub use stage::Stage;
+pub use waits::{Spent, Waits};

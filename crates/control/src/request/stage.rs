@@ -27,6 +27,8 @@ impl Stage {
     pub const MEMORY: Self = Self(6);
     /// The CPU: the whole process is runnable, and others run (LIBROS §IV).
     pub const CPU: Self = Self(7);
+    /// A free connection to another service, or leave to send on one (SurgeGuard §III-A).
+    pub const CONNECTION: Self = Self(8);
     /// The number of the first stage that an application may name.
     pub const FIRST_OWN: u8 = 16;
 
@@ -46,6 +48,7 @@ impl Stage {
             Self::HANDLER => "handler",
             Self::MEMORY => "memory",
             Self::CPU => "cpu",
+            Self::CONNECTION => "connection",
             _ => return None,
         })
     }

@@ -14,6 +14,7 @@ pub mod escalator;
 mod facts;
 #[cfg(test)]
 mod fixture;
+pub mod growth;
 pub mod hint;
 pub mod intake;
 mod ledger;

@@ -3,7 +3,7 @@
 use core::ops::Range;
 use core::time::Duration;
 
-use super::{DecodeError, HEADER_LEN, VERSION, bytes, header};
+use super::{DecodeError, Entries, HEADER_LEN, VERSION, bytes, header};
 use crate::request::{Claims, Priority, Tenant};
 use crate::time::micros_u32;
 
@@ -15,6 +15,12 @@ const BUDGET: u16 = 1 << 2;
 const EXTENSION: u16 = 1 << 3;
 // Bit 4, `more`, is reserved for streams of frames; it and all above must be zero in version 1.
 const KNOWN: u16 = DROPPABLE | DEADLINE | BUDGET | EXTENSION;
+
+/// Tag of the extension entry that adds up the execution at earlier services.
+const UPSTREAM_EXEC: u16 = 3;
+
+/// Bytes of an extension block that holds this entry and no other, its length included.
+const EXTENSION_LEN: usize = 4 + 2 + 2 + 4;
 
 /// What a client's frame is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +136,7 @@ impl Request {
             upscale_hops: u16::from_le_bytes(bytes(header, 36)),
             path: u16::from_le_bytes(bytes(header, 38)),
             start_time_ns: u64::from_le_bytes(bytes(header, 48)),
+            upstream_exec: Duration::ZERO, // an extension
             sent_at_ns: u64::from_le_bytes(bytes(header, 40)),
         };
         Ok(Self {
@@ -145,6 +152,40 @@ impl Request {
     /// Length of the whole frame, header included; saturates where `usize` has 32 bits.
     pub const fn frame_len(&self) -> usize {
         HEADER_LEN.saturating_add(self.body_len as usize)
+    }
+
+    /// The extension block of a call, length first, if its claims need one. It stands ahead of the
+    /// payload; its bytes count in [`body_len`](Self::body_len).
+    pub fn extension_block(&self) -> Option<[u8; EXTENSION_LEN]> {
+        let micros = micros_u32(self.claims.upstream_exec);
+        if micros == 0 {
+            return None;
+        }
+        let mut block = [0; EXTENSION_LEN];
+        block[..4].copy_from_slice(&(EXTENSION_LEN as u32 - 4).to_le_bytes());
+        block[4..6].copy_from_slice(&UPSTREAM_EXEC.to_le_bytes());
+        block[6..8].copy_from_slice(&4_u16.to_le_bytes());
+        block[8..].copy_from_slice(&micros.to_le_bytes());
+        Some(block)
+    }
+
+    /// Reads the claims that are entries of the extension block, whose bytes these are. Other
+    /// entries are skipped.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError::BadBlock`] if the block is malformed, or an entry has another length than its
+    /// tag says.
+    pub fn read_extension(&mut self, block: &[u8]) -> Result<(), DecodeError> {
+        for entry in Entries::new(block) {
+            let (tag, value) = entry?;
+            if tag == UPSTREAM_EXEC {
+                let micros = value.try_into().map_err(|_| DecodeError::BadBlock)?;
+                let micros = u64::from(u32::from_le_bytes(micros));
+                self.claims.upstream_exec = Duration::from_micros(micros);
+            }
+        }
+        Ok(())
     }
 
     /// Where extension entries and payload lie in `frame`, which holds the whole frame.
