@@ -1,13 +1,13 @@
-//! What processes share that do not link each other: pages of metrics, and records of eBPF programs.
+//! What processes share that do not link each other: pages of metrics, and news of late requests.
 //!
 //! ```text
 //!   service ── counts ──► page ◄── reads every interval ── node agent
 //!           ◄── orders ── (a file of 4096 bytes) ◄── orders ──
 //! ```
 //!
-//! A service maps its [`page`] and counts in it; that costs a few additions per request, and nothing
-//! waits for anybody. The node agent reads the page with plain reads, decides which container needs
-//! CPU (SurgeGuard §III), and writes orders into the same page. If it dies, its orders expire.
+//! A service maps its [`page`] and counts in it; that costs a few additions per request, and
+//! nobody waits for anybody. The node agent reads the page, decides which container needs CPU
+//! (SurgeGuard §III), and writes orders into the same page. If it dies, they expire.
 //!
 //! The layout is for writers in any language: `docs/metrics-page.md`.
 //!

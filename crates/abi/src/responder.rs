@@ -1,9 +1,9 @@
 //! What a service tells the agent about a late request, at once (SurgeGuard §IV-A).
 //!
-//! A kernel that runs the agent's eBPF program sees late requests by itself. Where there is none, the
-//! library that receives them rings the agent's doorbell: one datagram of [`LATE_SIZE`] bytes to the
-//! Unix socket `<folder>/agent.sock`, beside the pages. Nobody waits for it: when the socket is full
-//! or absent, the bell is lost, and the service counts it.
+//! A kernel that runs the agent's eBPF program sees late requests by itself. Where there is none,
+//! the library that receives them rings the agent's doorbell: one datagram of [`LATE_SIZE`] bytes
+//! to the Unix socket `<folder>/agent.sock`, beside the pages. Nobody waits for it: when the socket
+//! is full or absent, the bell is lost, and the service counts it.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;

@@ -4,6 +4,8 @@
 //! What is not believed is struck out when a request arrives, so that nothing behind the listener
 //! has to ask.
 
+use std::time::Duration;
+
 use seawall_control::config::ConfigError;
 use seawall_control::request::{Claims, Identity, Priority, Tenant};
 use seawall_control::wire::Hello;
@@ -165,6 +167,7 @@ impl Peer {
             claims.priority = Priority::default();
             claims.start_time_ns = 0;
             claims.upscale_hops = 0;
+            claims.upstream_exec = Duration::ZERO;
         }
         before.priority != claims.priority || before.droppable != claims.droppable
     }

@@ -1,8 +1,8 @@
 //! A service's page: what it counts, and what the node agent orders it.
 //!
 //! One page is one file of 4096 bytes, `<folder>/<service>.<pid>.page`. The service
-//! [maps](Publisher) it; whoever reads it, and the agent who writes orders into it, uses plain reads
-//! and writes of the file ([`Reader`]), for these fail where a mapped page would kill.
+//! [maps](Publisher) it; whoever reads it, and the agent who writes orders into it, uses plain
+//! reads and writes of the file ([`Reader`]), for these fail where a mapped page would kill.
 
 mod description;
 mod layout;

@@ -17,8 +17,8 @@ pub const LEASE_MAX_NS: u64 = 60_000_000_000;
 
 /// The agent's orders to one service.
 ///
-/// Each is a word of its own: after a change a service may for a moment see some of the old and some
-/// of the new.
+/// Each is a word of its own: after a change a service may for a moment see some of the old and
+/// some of the new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Orders {
     /// When the agent last said that it lives, [`monotonic_ns`](crate::clock::monotonic_ns); 0 if

@@ -21,7 +21,7 @@ const MODE: u32 = 0o644;
 
 /// A service's own page, which is removed when this is dropped.
 ///
-/// The file must not be cut while it is mapped: the service would end with SIGBUS at its next count.
+/// The file must not be cut while it is mapped: the service would end with SIGBUS when it counts.
 /// Only its owner and root can do that, who can end it anyway.
 pub struct Publisher {
     path: PathBuf,

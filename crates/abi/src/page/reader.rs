@@ -1,7 +1,7 @@
 //! The agent's side, and that of anybody who looks.
 //!
-//! Who made a page is not trusted. The page is not mapped: its owner could cut the file at any time,
-//! and whoever touches a mapped page beyond the end of its file ends with SIGBUS. A file behind a
+//! Who made a page is not trusted. It is not mapped: its owner could cut the file at any time, and
+//! whoever touches a mapped page beyond the end of its file ends with SIGBUS. A file behind a
 //! name cannot be sealed against that (`F_SEAL_SHRINK` is for files without one). Plain reads and
 //! writes return an error instead, take about a microsecond, and see the same memory.
 //!

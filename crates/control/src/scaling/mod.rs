@@ -23,6 +23,7 @@ pub mod pool;
 pub mod profile;
 mod reason;
 mod refusals;
+pub mod responder;
 mod roster;
 mod scaler;
 mod sensitivity;

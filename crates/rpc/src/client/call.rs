@@ -41,6 +41,8 @@ pub struct Request {
     pub upscale_hops: u16,
     /// The path through the service graph that the job takes; 0 if unknown.
     pub path: u16,
+    /// Execution at this service and those before it, without waits for connections and replies.
+    pub upstream_exec: Duration,
     /// It may run twice without harm: it is sent to another replica even when nobody knows whether
     /// the first one has run it. What was refused has not run, and needs no such leave.
     pub idempotent: bool,
@@ -61,6 +63,7 @@ impl Request {
             start_time_ns: 0,
             upscale_hops: 0,
             path: 0,
+            upstream_exec: Duration::ZERO,
             idempotent: false,
         }
     }

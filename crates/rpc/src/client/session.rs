@@ -442,6 +442,7 @@ impl Call {
             tenant: request.tenant,
             upscale_hops: request.upscale_hops,
             path: request.path,
+            upstream_exec: request.upstream_exec,
             sent_at_ns,
             start_time_ns: if request.start_time_ns > 0 {
                 request.start_time_ns
