@@ -42,7 +42,7 @@ impl Group {
     }
 
     fn target(&self, folder: &Path) -> Target {
-        Target { name: "test".to_owned(), cpu: Some(folder.to_owned()), cpuset: None }
+        Target { name: "test".to_owned(), cpu: Some(folder.to_owned()), ..Target::default() }
     }
 
     fn quota(&self, period: Option<Duration>) -> Quota {

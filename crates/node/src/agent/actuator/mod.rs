@@ -9,6 +9,7 @@
 mod cpufreq;
 mod cpuset;
 mod files;
+mod published;
 mod quota;
 mod saved;
 
@@ -20,6 +21,7 @@ use thiserror::Error;
 
 pub use cpufreq::{Cpufreq, NoLadder};
 pub use cpuset::Cpuset;
+pub use published::{VirtualCpu, VirtualSpeed};
 pub use quota::Quota;
 pub use saved::{Saved, Write};
 
@@ -35,6 +37,8 @@ pub struct Target {
     pub cpu: Option<PathBuf>,
     /// The folder of its group in the hierarchy of the `cpuset` controller.
     pub cpuset: Option<PathBuf>,
+    /// Its metrics page, where its service models what it is given.
+    pub page: Option<PathBuf>,
 }
 
 /// Gives containers CPU (thousandths of one), or speed (a step of the ladder, 0 the lowest).

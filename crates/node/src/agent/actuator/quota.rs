@@ -215,7 +215,7 @@ mod tests {
             for (name, text) in files {
                 fs::write(folder.join(name), format!("{text}\n")).unwrap();
             }
-            Target { name: path.to_owned(), cpu: Some(folder), cpuset: None }
+            Target { name: path.to_owned(), cpu: Some(folder), ..Target::default() }
         }
 
         fn holds(&self, path: &str) -> String {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ActuatorError, files};
+use super::{ActuatorError, files, published};
 
 /// All that is needed to put a container back, by a process that knows nothing else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -12,6 +12,15 @@ use super::{ActuatorError, files};
 pub enum Saved {
     /// What stood in files of the kernel.
     Files(Vec<Write>),
+    /// What stood in a metrics page.
+    Page {
+        /// The page.
+        path: PathBuf,
+        /// CPU given, in thousandths of one; 0 if none was.
+        granted_milli: u32,
+        /// Speed, in thousandths of the base.
+        speed_permille: u32,
+    },
 }
 
 /// One file and what it held.
@@ -33,6 +42,9 @@ impl Saved {
     pub fn restore(&self) -> Result<(), ActuatorError> {
         match self {
             Self::Files(writes) => restore_files(writes),
+            Self::Page { path, granted_milli, speed_permille } => {
+                published::restore(path, *granted_milli, *speed_permille)
+            }
         }
     }
 }

@@ -58,7 +58,7 @@ pub struct Finder {
 }
 
 /// A star does not match a slash, as in a shell; two stars do.
-pub(super) const GLOB: MatchOptions = MatchOptions {
+pub(crate) const GLOB: MatchOptions = MatchOptions {
     case_sensitive: true,
     require_literal_separator: true,
     require_literal_leading_dot: false,

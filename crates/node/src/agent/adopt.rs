@@ -1,0 +1,279 @@
+//! Which containers the agent manages: those that were found and can be acted on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use glob::Pattern;
+use seawall_control::scaling::ContainerId;
+
+use super::actuator::{ActuatorError, Saved, Target, UNLIMITED};
+use super::config::CpuActuator;
+use super::containers::{Known, Limits, Tracked};
+use super::discover::{Found, GLOB};
+use super::pass::{Agent, entry, save};
+
+/// A container that may become managed.
+struct Candidate {
+    key: String,
+    target: Target,
+    group: Option<String>,
+    rule: Option<usize>,
+}
+
+impl Agent {
+    /// Looks for containers and pages, begins with new ones, and ends with those that have gone.
+    pub(super) fn scan(&mut self, time: f64) {
+        let hierarchy = self.hierarchies.as_ref().map(|found| &found.cpu);
+        match self.pages.scan(hierarchy) {
+            Ok(sight) => {
+                (self.status.pages, self.status.pages_refused) = (sight.pages, sight.refused);
+            }
+            Err(error) => {
+                self.status.error("pages");
+                tracing::warn!(%error, folder = %self.config.pages.display(), "no pages");
+            }
+        }
+        let candidates = match &self.finder {
+            Some(finder) => {
+                let scan = finder.scan();
+                if scan.is_cut {
+                    self.status.error("too_many");
+                    tracing::warn!("there are more groups than are looked at");
+                }
+                scan.found.into_iter().map(|found| self.of_group(found)).collect()
+            }
+            None => self.of_pages(),
+        };
+        let there: BTreeSet<&String> = candidates.iter().map(|candidate| &candidate.key).collect();
+        let is_gone = |key: &&String| !there.contains(key);
+        let gone: Vec<String> = self.containers.keys().filter(is_gone).cloned().collect();
+        self.strangers.retain(|key, _| there.contains(key));
+        self.status.gone += gone.len() as u64;
+        self.drop_containers(&gone);
+        self.adopt(candidates, time);
+        self.join_pages();
+        self.look_around();
+    }
+
+    fn of_group(&self, found: Found) -> Candidate {
+        let rule = found.rule;
+        let name = match rule.and_then(|rule| self.config.containers.get(rule)) {
+            Some(rule) if is_plain(rule.cgroup.as_deref()) => rule.name.clone(),
+            // A pattern matches many; their groups' last names tell them apart.
+            Some(rule) => {
+                let last = found.group.rsplit('/').next().unwrap_or_default();
+                format!("{}/{}", rule.name, last)
+            }
+            None => found.name,
+        };
+        let folder = |of: Option<&super::hierarchy::Hierarchy>| of.map(|of| of.folder(&found.group));
+        let hierarchies = self.hierarchies.as_ref();
+        let target = Target {
+            name,
+            cpu: folder(hierarchies.map(|found| &found.cpu)),
+            cpuset: folder(hierarchies.and_then(|found| found.cpuset.as_ref())),
+            page: None,
+        };
+        Candidate { key: found.group.clone(), target, group: Some(found.group), rule }
+    }
+
+    /// Services that model their cores: each page is a container.
+    fn of_pages(&self) -> Vec<Candidate> {
+        let mut names = BTreeMap::<&str, u32>::new();
+        for (_, page) in self.pages.iter() {
+            *names.entry(page.service()).or_default() += 1;
+        }
+        let of = |path: &std::path::Path, page: &super::pages::Page| {
+            let rule = self.rule_of_service(page.service());
+            // Without rules, whoever publishes is meant.
+            if rule.is_none() && !self.config.containers.is_empty() {
+                return None;
+            }
+            let service = page.service();
+            let name = if names[service] == 1 {
+                service.to_owned()
+            } else {
+                path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+            };
+            let page = Some(path.to_owned());
+            let key = format!("page:{}", path.display());
+            let target = Target { name, page, ..Target::default() };
+            Some(Candidate { key, target, group: None, rule })
+        };
+        self.pages.iter().filter_map(|(path, page)| of(path, page)).collect()
+    }
+
+    fn rule_of_service(&self, service: &str) -> Option<usize> {
+        self.config.containers.iter().position(|rule| {
+            let glob = rule.service.as_ref().and_then(|glob| Pattern::new(glob).ok());
+            glob.is_some_and(|glob| glob.matches_with(service, GLOB))
+        })
+    }
+
+    /// Begins with containers. All are saved before the first of them is changed.
+    fn adopt(&mut self, candidates: Vec<Candidate>, time: f64) {
+        let mut new: Vec<(String, Tracked, Option<u32>, Vec<Saved>)> = Vec::new();
+        for candidate in candidates {
+            if self.containers.contains_key(&candidate.key) {
+                continue;
+            }
+            match self.tracked(&candidate) {
+                Ok(Some((tracked, initial, saved))) => {
+                    new.push((candidate.key, tracked, initial, saved));
+                }
+                Ok(None) => {}
+                Err(ActuatorError::Gone) => self.status.gone += 1,
+                Err(error) => self.stranger(&candidate, error.to_string()),
+            }
+        }
+        if new.is_empty() {
+            return;
+        }
+        if let Some(state) = &mut self.state {
+            let saved = new.iter().map(|(key, _, _, saved)| (key.clone(), saved.clone()));
+            if let Err(error) = state.save(saved) {
+                // What cannot be put back is not touched; the next look tries again.
+                self.status.error("state");
+                tracing::warn!(%error, "new containers are left alone");
+                return;
+            }
+        }
+        for (key, mut tracked, initial, _) in new {
+            self.strangers.remove(&key);
+            if let Some(amount) = initial {
+                self.begin_with(&mut tracked, amount, time);
+            }
+            tracing::info!(
+                container = %tracked.name,
+                units = tracked.units,
+                floor = tracked.limits.floor,
+                limit = tracked.limits.limit,
+                "a container is managed"
+            );
+            self.containers.insert(key, tracked);
+        }
+    }
+
+    /// The container, what it is to be given at first if it has no bound, and how it is now.
+    fn tracked(
+        &mut self,
+        candidate: &Candidate,
+    ) -> Result<Option<(Tracked, Option<u32>, Vec<Saved>)>, ActuatorError> {
+        if self.strangers.get(&candidate.key).is_some_and(|why| why == "others set its CPU") {
+            return Ok(None);
+        }
+        let rule = candidate.rule.and_then(|rule| self.config.containers.get(rule));
+        let known = Known::of(&self.config, rule);
+        let target = &candidate.target;
+        let has = self.cpu.read(target)?;
+        let initial = match (has, known.bounds.initial_milli) {
+            (UNLIMITED, None) => {
+                let why = "it has no bound; give it initial_milli, or a quota";
+                self.stranger(candidate, why.to_owned());
+                return Ok(None);
+            }
+            (UNLIMITED, initial) => initial,
+            _ => None,
+        };
+        let amount = initial.unwrap_or(has);
+        let unit = self.config.unit_milli;
+        let least = self.cpu.least(target);
+        let limits = Limits::new(&known.bounds, amount, unit, self.units_total, least);
+        self.next_id += 1;
+        let id = ContainerId(self.next_id);
+        let mut tracked = Tracked::new(id, target.clone(), &known, limits, has, unit);
+        let usage = self.hierarchies.as_ref().and_then(|found| found.usage.as_ref());
+        if let (Some(hierarchy), Some(group)) = (usage, &candidate.group) {
+            tracked.count_usage(hierarchy, group);
+        }
+        let saved = save(&mut *self.cpu, self.frequency.as_deref_mut(), &tracked)?;
+        Ok(Some((tracked, initial, saved)))
+    }
+
+    fn begin_with(&mut self, tracked: &mut Tracked, amount: u32, time: f64) {
+        let unit = self.config.unit_milli;
+        let applied = match &self.state {
+            None => Ok(amount),
+            Some(_) => {
+                let applied = self.cpu.apply(&tracked.target, amount);
+                applied.and_then(|()| self.cpu.read(&tracked.target))
+            }
+        };
+        let change = format!("milli unlimited -> {amount}");
+        match applied {
+            Ok(amount) => {
+                tracked.amount = amount;
+                tracked.units = super::containers::units(amount, unit);
+                tracked.is_ours = true;
+                let result = if self.state.is_none() { "dry run" } else { "applied" };
+                self.entries.push(entry(time, tracked, change, "initial", result));
+            }
+            Err(error) => {
+                let result = error.to_string();
+                self.entries.push(entry(time, tracked, change, "initial", &result));
+                tracked.trouble = Some(result);
+            }
+        }
+    }
+
+    fn stranger(&mut self, candidate: &Candidate, why: String) {
+        if self.strangers.get(&candidate.key) != Some(&why) {
+            tracing::warn!(container = %candidate.target.name, %why, "a container is left alone");
+            self.strangers.insert(candidate.key.clone(), why);
+        }
+    }
+
+    /// Which pages are whose: by the group of the process, or a group inside of the container's.
+    fn join_pages(&mut self) {
+        let mut of: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+        for (path, page) in self.pages.iter() {
+            if self.config.actuator.cpu == CpuActuator::Virtual {
+                of.entry(format!("page:{}", path.display())).or_default().push(path.to_owned());
+                continue;
+            }
+            let Some(group) = page.group() else { continue };
+            // In a namespace of its own, the agent sees other groups from where it stands itself.
+            let group = group.trim_start_matches("/..");
+            let inner = group.match_indices('/').map(|(end, _)| &group[..end]);
+            let around = inner.chain([group]).find(|group| self.containers.contains_key(*group));
+            if let Some(key) = around {
+                of.entry(key.to_owned()).or_default().push(path.to_owned());
+            }
+        }
+        for (key, tracked) in &mut self.containers {
+            tracked.join(of.remove(key).unwrap_or_default());
+        }
+    }
+
+    /// Whether groups around containers have less than these may get.
+    fn look_around(&mut self) {
+        for tracked in self.containers.values_mut() {
+            let Some((has, group)) = self.cpu.ceiling(&tracked.target) else {
+                tracked.bound_by = None;
+                continue;
+            };
+            let most = has / self.config.unit_milli;
+            if most >= tracked.limits.limit {
+                if tracked.bound_by.as_ref() != Some(&group) {
+                    tracked.bound_by = None;
+                }
+                continue;
+            }
+            if tracked.bound_by.is_none() {
+                tracing::warn!(
+                    container = %tracked.name,
+                    group = %group.display(),
+                    milli = has,
+                    "a group around it has less than it might get"
+                );
+            }
+            tracked.limits.limit = most.max(tracked.limits.floor);
+            tracked.bound_by = Some(group);
+        }
+    }
+}
+
+/// Whether a pattern matches one group only.
+fn is_plain(glob: Option<&str>) -> bool {
+    glob.is_none_or(|glob| !glob.contains(['*', '?', '[']))
+}

@@ -1,0 +1,596 @@
+//! The agent: looks at all containers, lets a policy decide, and carries that out.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use seawall_control::Instant;
+use seawall_control::scaling::{
+    Change, ContainerId, Decision, Expected, Node, Outcome, Refusals, Scaler, Snapshot,
+};
+use thiserror::Error;
+
+use super::actuator::{
+    Actuator, ActuatorError, Cpufreq, Cpuset, NoLadder, Quota, Saved, UNLIMITED, VirtualCpu,
+    VirtualSpeed,
+};
+use super::audit::{Audit, Entry};
+use super::config::{Config, CpuActuator, FrequencyActuator};
+use super::containers::{Tracked, units};
+use super::discover::Finder;
+use super::hierarchy::{Hierarchies, NoHierarchy};
+use super::pages::Pages;
+use super::state::{Restored, State, StateError};
+use super::status::{ContainerStatus, Status};
+
+/// A page whose service has not said for so long that it lives is not believed.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// Intervals for which services may count on more CPU after a container got some, or is waiting for
+/// its turn: the time in which the next decision comes, with one to spare.
+const GROWING_INTERVALS: u32 = 3;
+
+/// Where the state keeps what is the whole machine's.
+const MACHINE: &str = "machine";
+
+/// What decides: a [`Scaler`].
+pub trait Decide: std::fmt::Debug {
+    /// Decides once.
+    fn decide(&mut self, now: Instant, snapshot: &Snapshot) -> Outcome;
+
+    /// What was learned of a container at low load.
+    fn profiled(&self, _container: ContainerId) -> Option<Expected> {
+        None
+    }
+
+    /// Reports that could not be believed.
+    fn refusals(&self) -> Refusals {
+        Refusals::default()
+    }
+}
+
+impl Decide for Scaler {
+    fn decide(&mut self, now: Instant, snapshot: &Snapshot) -> Outcome {
+        self.on_snapshot(now, snapshot)
+    }
+
+    fn profiled(&self, container: ContainerId) -> Option<Expected> {
+        Scaler::profiled(self, container)
+    }
+
+    fn refusals(&self) -> Refusals {
+        *Scaler::refusals(self)
+    }
+}
+
+/// Why the agent cannot begin.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum CannotBegin {
+    /// There are no control groups.
+    #[error(transparent)]
+    Hierarchy(#[from] NoHierarchy),
+    /// There is no cpuset controller.
+    #[error("actuator.cpu = \"cpuset\" needs the cpuset controller, which is not there")]
+    NoCpuset,
+    /// Frequencies cannot be set.
+    #[error(transparent)]
+    Frequency(#[from] NoLadder),
+    /// What the machine has cannot be saved.
+    #[error("cannot save what the machine has: {0}")]
+    Machine(#[from] ActuatorError),
+    /// The folder of the state.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The actuator is not part of this build.
+    #[error("this program was built without the actuator `{0}`")]
+    NotBuilt(&'static str),
+}
+
+/// The agent of a node.
+///
+/// It does nothing by itself: call [`pass`](Self::pass) once in an interval.
+#[derive(Debug)]
+pub struct Agent {
+    pub(super) config: Config,
+    pub(super) interval: Duration,
+    pub(super) units_total: u32,
+    pub(super) hierarchies: Option<Hierarchies>,
+    pub(super) finder: Option<Finder>,
+    pub(super) pages: Pages,
+    pub(super) cpu: Box<dyn Actuator>,
+    pub(super) frequency: Option<Box<dyn Actuator>>,
+    pub(super) levels: u16,
+    policy: Box<dyn Decide>,
+    pub(super) containers: BTreeMap<String, Tracked>,
+    pub(super) next_id: u64,
+    /// None in a dry run, which changes nothing.
+    pub(super) state: Option<State>,
+    audit: Audit,
+    /// Written to the audit log at the end of the pass.
+    pub(super) entries: Vec<Entry>,
+    pub(super) status: Status,
+    /// When containers were last looked for.
+    pub(super) scanned: Option<u64>,
+    /// Containers that are left alone, with why: told once.
+    pub(super) strangers: BTreeMap<String, String>,
+}
+
+impl Agent {
+    /// An agent that a policy tells what to do. Without a `state` it is a dry run: everything is
+    /// decided and logged, and nothing is changed.
+    ///
+    /// # Errors
+    ///
+    /// If this machine lacks what the configuration, which is valid, asks for.
+    pub fn new(
+        config: Config,
+        policy: Box<dyn Decide>,
+        interval: Duration,
+        mut state: Option<State>,
+    ) -> Result<Self, CannotBegin> {
+        let is_virtual = config.actuator.cpu == CpuActuator::Virtual;
+        let hierarchies = match Hierarchies::detect(&config.root) {
+            Err(_) if is_virtual => None,
+            found => Some(found?),
+        };
+        let cpu = cpu_actuator(&config, hierarchies.as_ref())?;
+        let mut levels = 1;
+        let frequency: Option<Box<dyn Actuator>> = match config.actuator.frequency {
+            FrequencyActuator::None => None,
+            FrequencyActuator::Virtual => {
+                levels = config.actuator.speeds_permille.len() as u16;
+                Some(Box::new(VirtualSpeed::new(&config.actuator.speeds_permille)))
+            }
+            FrequencyActuator::Cpufreq => {
+                let cpufreq = Cpufreq::open(&config.root)?;
+                levels = cpufreq.levels();
+                if let Some(state) = &mut state {
+                    state.save([(MACHINE.to_owned(), vec![cpufreq.save_all()?])])?;
+                }
+                Some(Box::new(cpufreq))
+            }
+        };
+        let finder = hierarchies
+            .as_ref()
+            .filter(|_| !is_virtual)
+            .map(|found| Finder::new(&config, found.cpu.clone()));
+        let log = config.audit.file.clone();
+        let log = log.unwrap_or_else(|| config.state.join("audit.jsonl"));
+        Ok(Self {
+            audit: Audit::new(&log, config.audit.file_bytes_max, config.audit.files_max),
+            pages: Pages::new(&config.pages, &config.root, SILENCE),
+            units_total: units_total(&config),
+            config,
+            interval,
+            hierarchies,
+            finder,
+            cpu,
+            frequency,
+            levels,
+            policy,
+            containers: BTreeMap::new(),
+            next_id: 0,
+            state,
+            entries: Vec::new(),
+            status: Status::default(),
+            scanned: None,
+            strangers: BTreeMap::new(),
+        })
+    }
+
+    /// One look at everything, and what follows from it. `now_ns` is the monotonic clock, which
+    /// pages speak in too; `time` is seconds since 1970, for people.
+    pub fn pass(&mut self, now_ns: u64, time: f64) {
+        let every = self.config.discovery.every.as_nanos() as u64;
+        if self.scanned.is_none_or(|scanned| now_ns.saturating_sub(scanned) >= every) {
+            self.scanned = Some(now_ns);
+            self.scan(time);
+        }
+        self.read_back(time);
+        let levels = self.levels;
+        let level_base = self.config.actuator.level_base.min(levels - 1);
+        let node = Node {
+            units: self.units_total,
+            unit_milli: self.config.unit_milli,
+            levels,
+            level_base,
+        };
+        let pages = &self.pages;
+        let containers = self.containers.values_mut().filter(|tracked| tracked.trouble.is_none());
+        let snapshot = Snapshot {
+            node,
+            containers: containers.map(|tracked| tracked.fact(pages, now_ns)).collect(),
+        };
+        let outcome = self.policy.decide(Instant::from_nanos(now_ns), &snapshot);
+        self.carry_out(&outcome, now_ns, time);
+        self.order(now_ns);
+        self.report();
+        let entries = std::mem::take(&mut self.entries);
+        if let Err(error) = self.audit.write(&entries) {
+            self.status.error("audit");
+            tracing::warn!(%error, path = %self.audit.path().display(), "decisions are not logged");
+        }
+        self.status.passes += 1;
+    }
+
+    /// Puts everything back, and ends all orders.
+    pub fn close(&mut self) -> Restored {
+        for (_, page) in self.pages.iter() {
+            let ended = page.order(|orders| {
+                orders.heartbeat_ns = 0;
+                orders.hint = 0;
+                orders.growing_until_ns = 0;
+            });
+            if self.state.is_some()
+                && let Err(error) = ended
+            {
+                tracing::debug!(%error, "a page's orders stand until their lease ends");
+            }
+        }
+        self.state.as_mut().map(State::restore).unwrap_or_default()
+    }
+
+    /// What was counted, and how things stand.
+    pub fn status(&self) -> &Status {
+        &self.status
+    }
+
+    /// The same for who drives the agent, and knows how late passes are.
+    pub fn status_mut(&mut self) -> &mut Status {
+        &mut self.status
+    }
+
+    /// Where decisions are logged.
+    pub fn audit_path(&self) -> &Path {
+        self.audit.path()
+    }
+
+    /// Reads what each container has, and notices what others have changed.
+    fn read_back(&mut self, time: f64) {
+        let mut gone = Vec::new();
+        for (key, tracked) in &mut self.containers {
+            // A dry run goes on from what it would have done.
+            if self.state.is_none() && tracked.is_ours {
+                continue;
+            }
+            match self.cpu.read(&tracked.target) {
+                Ok(amount) if amount == tracked.amount => tracked.trouble = None,
+                Ok(amount) => {
+                    tracked.trouble = None;
+                    let change = foreign(tracked, amount, self.config.unit_milli);
+                    self.status.foreign_changes += 1;
+                    tracing::warn!(container = %tracked.name, %change, "changed by others");
+                    self.entries.push(entry(time, tracked, change, "changed by others", "noticed"));
+                    // What others have chosen is the truth that is put back in the end.
+                    let saved = save(&mut *self.cpu, self.frequency.as_deref_mut(), tracked);
+                    if let (Some(state), Ok(saved)) = (&mut self.state, saved)
+                        && let Err(error) = state.save([(key.clone(), saved)])
+                    {
+                        self.status.error("state");
+                        tracing::warn!(%error, "what others have chosen is not saved");
+                    }
+                }
+                Err(error) if error.is_gone() => gone.push(key.clone()),
+                Err(error) => trouble(&mut self.status, tracked, &error),
+            }
+            if let Some(frequency) = &mut self.frequency
+                && let Ok(level) = frequency.read(&tracked.target)
+            {
+                tracked.level = level as u16;
+            }
+        }
+        let contests_max = self.config.contests_max;
+        let is_lost =
+            |tracked: &Tracked| tracked.contests > contests_max || tracked.amount == UNLIMITED;
+        let lost = self.containers.iter().filter(|(_, tracked)| is_lost(tracked));
+        let lost: Vec<String> = lost.map(|(key, _)| key.clone()).collect();
+        for key in &lost {
+            let Some(tracked) = self.containers.get(key) else { continue };
+            self.status.left_alone += 1;
+            tracing::warn!(container = %tracked.name, "others insist: it is left alone");
+            self.entries.push(entry(time, tracked, String::new(), "others insist", "left alone"));
+            self.strangers.insert(key.clone(), "others set its CPU".to_owned());
+        }
+        self.status.gone += gone.len() as u64;
+        self.drop_containers(&gone);
+        self.drop_containers(&lost);
+    }
+
+    pub(super) fn drop_containers(&mut self, keys: &[String]) {
+        for key in keys {
+            if let Some(tracked) = self.containers.remove(key) {
+                self.cpu.forget(&tracked.target);
+                if let Some(frequency) = &mut self.frequency {
+                    frequency.forget(&tracked.target);
+                }
+            }
+        }
+        if let Some(state) = &mut self.state
+            && let Err(error) = state.forget(keys.iter().map(String::as_str))
+        {
+            self.status.error("state");
+            tracing::warn!(%error, "containers that have gone stay in the saved state");
+        }
+    }
+
+    /// Takes before it gives, whatever the policy's order.
+    fn carry_out(&mut self, outcome: &Outcome, now_ns: u64, time: f64) {
+        for tracked in self.containers.values_mut() {
+            (tracked.score, tracked.is_unmet) = (0, false);
+        }
+        let growing = now_ns + (self.interval * GROWING_INTERVALS).as_nanos() as u64;
+        let keys: BTreeMap<ContainerId, String> =
+            self.containers.iter().map(|(key, tracked)| (tracked.id, key.clone())).collect();
+        for candidate in &outcome.candidates {
+            let tracked = keys.get(&candidate.container);
+            if let Some(tracked) = tracked.and_then(|key| self.containers.get_mut(key)) {
+                (tracked.score, tracked.is_unmet) = (candidate.score, candidate.is_unmet);
+                let can_grow = !candidate.is_unmet && tracked.units < tracked.limits.limit;
+                tracked.growing_until_ns = if can_grow { growing } else { 0 };
+            }
+        }
+        let is_give = |decision: &&Decision| match decision.change {
+            Change::Units { from, to } => to > from,
+            Change::Level { from, to } => to > from,
+            Change::Hint { .. } => false,
+        };
+        let (gives, takes): (Vec<_>, Vec<_>) = outcome.decisions.iter().partition(is_give);
+        let mut gone = Vec::new();
+        for decision in takes.into_iter().chain(gives) {
+            let Some(key) = keys.get(&decision.container) else {
+                self.status.overruled += 1;
+                continue;
+            };
+            if let Err(ActuatorError::Gone) = self.carry_out_one(key, decision, growing, time) {
+                gone.push(key.clone());
+            }
+        }
+        self.status.gone += gone.len() as u64;
+        self.drop_containers(&gone);
+    }
+
+    fn carry_out_one(
+        &mut self,
+        key: &str,
+        decision: &Decision,
+        growing: u64,
+        time: f64,
+    ) -> Result<(), ActuatorError> {
+        let others: u32 = self
+            .containers
+            .iter()
+            .filter(|(other, _)| *other != key)
+            .fold(0, |sum, (_, tracked)| sum.saturating_add(tracked.units));
+        let room = self.units_total.saturating_sub(others);
+        let Some(tracked) = self.containers.get_mut(key) else { return Ok(()) };
+        let is_dry = self.state.is_none();
+        let (reason, mut change) = (decision.reason.to_string(), decision.change.to_string());
+        let (what, result) = match decision.change {
+            Change::Units { to, .. } => {
+                let from = tracked.units;
+                // Floor and limit hold whatever a policy says, and nobody gets what there is not.
+                let mut allowed = tracked.limits.clamp(to);
+                if allowed > from {
+                    allowed = allowed.min(room.max(from));
+                }
+                if allowed != to {
+                    self.status.overruled += 1;
+                    change = format!("{change}, cut to {allowed}");
+                }
+                let amount = allowed.saturating_mul(self.config.unit_milli);
+                let result = if allowed == from {
+                    Ok(())
+                } else {
+                    give(&mut *self.cpu, tracked, amount, is_dry)
+                };
+                if result.is_ok() && allowed != from {
+                    tracked.units = allowed;
+                    let is_raise = allowed > from;
+                    tracked.growing_until_ns = if is_raise { growing } else { 0 };
+                    // A CPU that has just been given has the speed of its last owner.
+                    let level = u32::from(tracked.level);
+                    if let Some(frequency) = self.frequency.as_mut().filter(|_| !is_dry) {
+                        frequency.apply(&tracked.target, level)?;
+                    }
+                }
+                ("units", result)
+            }
+            Change::Level { to, .. } => {
+                let level = to.min(self.levels - 1);
+                let applied = match &mut self.frequency {
+                    Some(frequency) if !is_dry => frequency.apply(&tracked.target, level.into()),
+                    _ => Ok(()),
+                };
+                if applied.is_ok() {
+                    tracked.level = level;
+                }
+                ("level", applied)
+            }
+            Change::Hint { to, .. } => {
+                tracked.hint = to;
+                ("hint", Ok(()))
+            }
+        };
+        let told = match &result {
+            Ok(()) if is_dry => "dry run".to_owned(),
+            Ok(()) => "applied".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        tracing::info!(container = %tracked.name, %change, %reason, result = %told, "decided");
+        self.entries.push(entry(time, tracked, change, &reason, &told));
+        match result {
+            Ok(()) => {
+                self.status.decision(what, &reason);
+                Ok(())
+            }
+            Err(ActuatorError::Bound { has, ref group, .. }) => {
+                // Until containers are looked for again, it gets no more than that.
+                self.status.error("bound");
+                let most = (has / self.config.unit_milli).max(tracked.limits.floor);
+                tracked.limits.limit = tracked.limits.limit.min(most);
+                tracked.bound_by = Some(group.clone());
+                Ok(())
+            }
+            Err(ActuatorError::Gone) => Err(ActuatorError::Gone),
+            Err(error) => {
+                trouble(&mut self.status, tracked, &error);
+                Ok(())
+            }
+        }
+    }
+
+    /// Tells services what was decided, and that the agent lives.
+    fn order(&mut self, now_ns: u64) {
+        if self.state.is_none() {
+            return;
+        }
+        let is_virtual = self.config.actuator.cpu == CpuActuator::Virtual;
+        let lease_ns = self.config.lease.as_nanos() as u64;
+        for tracked in self.containers.values() {
+            let learned = || self.policy.profiled(tracked.id)?.time_from_start;
+            let expected = tracked.expected.time_from_start.or_else(learned);
+            let expected = expected.map_or(0, |expected| expected.as_nanos() as u64);
+            for path in tracked.pages.keys() {
+                let Some(page) = self.pages.page(path) else { continue };
+                let ordered = page.order(|orders| {
+                    orders.heartbeat_ns = now_ns;
+                    orders.lease_ns = lease_ns;
+                    orders.hint = tracked.hint;
+                    orders.growing_until_ns = tracked.growing_until_ns;
+                    orders.expected_time_from_start_ns = expected;
+                    if !is_virtual {
+                        orders.granted_milli = tracked.amount;
+                    }
+                });
+                if let Err(error) = ordered {
+                    self.status.error("page");
+                    tracing::debug!(page = %path.display(), %error, "cannot order");
+                }
+            }
+        }
+    }
+
+    fn report(&mut self) {
+        let status = &mut self.status;
+        for (kind, count) in self.policy.refusals().iter() {
+            status.refusals.insert(kind.name(), count);
+        }
+        let has = self.containers.values().fold(0_u32, |sum, c| sum.saturating_add(c.units));
+        status.units_free = self.units_total.saturating_sub(has);
+        let of = |tracked: &Tracked| ContainerStatus {
+            units: tracked.units,
+            floor: tracked.limits.floor,
+            limit: tracked.limits.limit,
+            level: tracked.level,
+            is_heard: tracked.is_heard,
+            is_bound: tracked.bound_by.is_some(),
+            score: tracked.score,
+            is_unmet: tracked.is_unmet,
+            shed: tracked.counters[1].shed,
+        };
+        status.containers =
+            self.containers.values().map(|tracked| (tracked.name.clone(), of(tracked))).collect();
+    }
+}
+
+/// Gives a container CPU, and keeps what it then has.
+fn give(
+    cpu: &mut dyn Actuator,
+    tracked: &mut Tracked,
+    amount: u32,
+    is_dry: bool,
+) -> Result<(), ActuatorError> {
+    if is_dry {
+        tracked.amount = amount;
+    } else {
+        cpu.apply(&tracked.target, amount)?;
+        // What stands there is what counts: quotas are whole microseconds.
+        tracked.amount = cpu.read(&tracked.target)?;
+    }
+    tracked.is_ours = true;
+    Ok(())
+}
+
+/// All that may be changed of a container, as it is.
+pub(super) fn save(
+    cpu: &mut dyn Actuator,
+    frequency: Option<&mut (dyn Actuator + 'static)>,
+    tracked: &Tracked,
+) -> Result<Vec<Saved>, ActuatorError> {
+    let mut saved = vec![cpu.save(&tracked.target)?];
+    if let Some(frequency) = frequency.filter(|frequency| frequency.name() == "virtual") {
+        saved.push(frequency.save(&tracked.target)?);
+    }
+    Ok(saved)
+}
+
+/// Takes what others have set for the truth.
+fn foreign(tracked: &mut Tracked, amount: u32, unit: u32) -> String {
+    let change = match amount {
+        UNLIMITED => format!("milli {} -> unlimited", tracked.amount),
+        amount => format!("milli {} -> {amount}", tracked.amount),
+    };
+    tracked.contests += u32::from(tracked.is_ours);
+    tracked.is_ours = false;
+    tracked.amount = amount;
+    tracked.units = units(amount, unit);
+    change
+}
+
+/// Something is wrong with a container: told when it changes, counted each time.
+fn trouble(status: &mut Status, tracked: &mut Tracked, error: &ActuatorError) {
+    status.error(match error {
+        ActuatorError::Denied { .. } => "denied",
+        ActuatorError::Refused { .. } => "refused",
+        ActuatorError::Missing { .. } => "missing",
+        ActuatorError::Garbled { .. } => "garbled",
+        ActuatorError::Remote(_) => "remote",
+        ActuatorError::Bound { .. } => "bound",
+        ActuatorError::Gone => "gone",
+    });
+    let text = error.to_string();
+    if tracked.trouble.as_ref() != Some(&text) {
+        tracing::warn!(container = %tracked.name, error = %text, "cannot act on a container");
+    }
+    tracked.trouble = Some(text);
+}
+
+pub(super) fn entry(
+    time: f64,
+    tracked: &Tracked,
+    change: String,
+    reason: &str,
+    result: &str,
+) -> Entry {
+    Entry {
+        time,
+        container: tracked.name.clone(),
+        change,
+        reason: reason.to_owned(),
+        result: result.to_owned(),
+        score: (tracked.score > 0).then_some(tracked.score),
+        measured: tracked.measured(),
+    }
+}
+
+fn cpu_actuator(
+    config: &Config,
+    hierarchies: Option<&Hierarchies>,
+) -> Result<Box<dyn Actuator>, CannotBegin> {
+    match (config.actuator.cpu, hierarchies) {
+        (CpuActuator::Quota, Some(found)) => {
+            let (period, burst) = (config.actuator.period, config.actuator.burst);
+            Ok(Box::new(Quota::new(&found.cpu, period, burst)))
+        }
+        (CpuActuator::Cpuset, Some(found)) if found.cpuset.is_some() => Ok(Box::new(Cpuset::new())),
+        (CpuActuator::Cpuset, _) => Err(CannotBegin::NoCpuset),
+        (CpuActuator::Kubernetes, _) => Err(CannotBegin::NotBuilt("kubernetes")),
+        (CpuActuator::Virtual | CpuActuator::Quota, _) => Ok(Box::new(VirtualCpu::new())),
+    }
+}
+
+fn units_total(config: &Config) -> u32 {
+    let cpus = || std::thread::available_parallelism().map_or(1, usize::from) as u32;
+    config.units.unwrap_or_else(|| (cpus() * 1_000 / config.unit_milli).max(1))
+}
