@@ -20,6 +20,15 @@ struct Candidate {
     rule: Option<usize>,
 }
 
+/// A container that is about to be managed.
+struct New {
+    tracked: Tracked,
+    /// What it is to be given at first, if it has no bound.
+    initial: Option<u32>,
+    /// How it is now.
+    saved: Vec<Saved>,
+}
+
 impl Agent {
     /// Looks for containers and pages, begins with new ones, and ends with those that have gone.
     pub(super) fn scan(&mut self, time: f64) {
@@ -66,7 +75,8 @@ impl Agent {
             }
             None => found.name,
         };
-        let folder = |of: Option<&super::hierarchy::Hierarchy>| of.map(|of| of.folder(&found.group));
+        let folder =
+            |of: Option<&super::hierarchy::Hierarchy>| of.map(|of| of.folder(&found.group));
         let hierarchies = self.hierarchies.as_ref();
         let target = Target {
             name,
@@ -112,15 +122,13 @@ impl Agent {
 
     /// Begins with containers. All are saved before the first of them is changed.
     fn adopt(&mut self, candidates: Vec<Candidate>, time: f64) {
-        let mut new: Vec<(String, Tracked, Option<u32>, Vec<Saved>)> = Vec::new();
+        let mut new: Vec<(String, New)> = Vec::new();
         for candidate in candidates {
             if self.containers.contains_key(&candidate.key) {
                 continue;
             }
             match self.tracked(&candidate) {
-                Ok(Some((tracked, initial, saved))) => {
-                    new.push((candidate.key, tracked, initial, saved));
-                }
+                Ok(Some(begun)) => new.push((candidate.key, begun)),
                 Ok(None) => {}
                 Err(ActuatorError::Gone) => self.status.gone += 1,
                 Err(error) => self.stranger(&candidate, error.to_string()),
@@ -130,7 +138,7 @@ impl Agent {
             return;
         }
         if let Some(state) = &mut self.state {
-            let saved = new.iter().map(|(key, _, _, saved)| (key.clone(), saved.clone()));
+            let saved = new.iter().map(|(key, new)| (key.clone(), new.saved.clone()));
             if let Err(error) = state.save(saved) {
                 // What cannot be put back is not touched; the next look tries again.
                 self.status.error("state");
@@ -138,7 +146,7 @@ impl Agent {
                 return;
             }
         }
-        for (key, mut tracked, initial, _) in new {
+        for (key, New { mut tracked, initial, .. }) in new {
             self.strangers.remove(&key);
             if let Some(amount) = initial {
                 self.begin_with(&mut tracked, amount, time);
@@ -154,11 +162,8 @@ impl Agent {
         }
     }
 
-    /// The container, what it is to be given at first if it has no bound, and how it is now.
-    fn tracked(
-        &mut self,
-        candidate: &Candidate,
-    ) -> Result<Option<(Tracked, Option<u32>, Vec<Saved>)>, ActuatorError> {
+    /// None if it is to be left alone.
+    fn tracked(&mut self, candidate: &Candidate) -> Result<Option<New>, ActuatorError> {
         if self.strangers.get(&candidate.key).is_some_and(|why| why == "others set its CPU") {
             return Ok(None);
         }
@@ -187,7 +192,7 @@ impl Agent {
             tracked.count_usage(hierarchy, group);
         }
         let saved = save(&mut *self.cpu, self.frequency.as_deref_mut(), &tracked)?;
-        Ok(Some((tracked, initial, saved)))
+        Ok(Some(New { tracked, initial, saved }))
     }
 
     fn begin_with(&mut self, tracked: &mut Tracked, amount: u32, time: f64) {
@@ -211,7 +216,7 @@ impl Agent {
             Err(error) => {
                 let result = error.to_string();
                 self.entries.push(entry(time, tracked, change, "initial", &result));
-                tracked.trouble = Some(result);
+                tracked.told = Some(result);
             }
         }
     }

@@ -43,8 +43,10 @@ pub(super) struct Tracked {
     pub(super) contests: u32,
     /// The group around it that has less than its limit.
     pub(super) bound_by: Option<PathBuf>,
+    /// Whether what it has could be read in this pass: of others nothing is decided.
+    pub(super) is_seen: bool,
     /// What went wrong with it last: the same is told once.
-    pub(super) trouble: Option<String>,
+    pub(super) told: Option<String>,
     pub(super) score: u32,
     pub(super) is_unmet: bool,
     /// More CPU may come until then, monotonic nanoseconds.
@@ -90,7 +92,8 @@ impl Limits {
     /// `total` units; `least` is what the actuator can give.
     pub(super) fn new(bounds: &Bounds, amount: u32, unit: u32, total: u32, least: u32) -> Self {
         let least = least.div_ceil(unit).max(1);
-        let floor = bounds.floor_milli.map_or_else(|| units(amount, unit), |has| has.div_ceil(unit));
+        let floor =
+            bounds.floor_milli.map_or_else(|| units(amount, unit), |has| has.div_ceil(unit));
         let floor = floor.max(least);
         let limit = bounds.limit_milli.map_or(total, |limit| limit / unit);
         Self { floor, limit: limit.max(floor) }
@@ -137,7 +140,8 @@ impl Tracked {
             hint: 0,
             contests: 0,
             bound_by: None,
-            trouble: None,
+            is_seen: true,
+            told: None,
             score: 0,
             is_unmet: false,
             growing_until_ns: 0,
@@ -263,11 +267,7 @@ mod tests {
     #[test]
     fn bounds_in_units() {
         assert_eq!(limits(Bounds::default(), 500), Limits { floor: 5, limit: 40 });
-        let bounds = Bounds {
-            floor_milli: Some(150),
-            limit_milli: Some(990),
-            initial_milli: None,
-        };
+        let bounds = Bounds { floor_milli: Some(150), limit_milli: Some(990), initial_milli: None };
         assert_eq!(limits(bounds, 500), Limits { floor: 2, limit: 9 });
         // A limit below the floor would be no limit.
         let low = Bounds { limit_milli: Some(50), ..Bounds::default() };
@@ -289,8 +289,7 @@ mod tests {
     fn what_ended_services_counted_still_counts() {
         let known = Known::default();
         let limits = limits(Bounds::default(), 500);
-        let mut tracked =
-            Tracked::new(ContainerId(1), Target::default(), &known, limits, 500, 100);
+        let mut tracked = Tracked::new(ContainerId(1), Target::default(), &known, limits, 500, 100);
         let (a, b) = (PathBuf::from("a"), PathBuf::from("b"));
         tracked.join([a.clone(), b.clone()]);
         tracked.pages.get_mut(&a).unwrap().requests = 7;

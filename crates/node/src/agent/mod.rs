@@ -24,6 +24,7 @@ pub mod config;
 mod containers;
 pub mod discover;
 pub mod hierarchy;
+pub mod pace;
 pub mod pages;
 mod pass;
 pub mod state;

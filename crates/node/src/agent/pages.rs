@@ -71,7 +71,7 @@ impl Pages {
             Err(error) => return Err(error),
         };
         let is_page = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "page");
-        let found: Vec<PathBuf> =
+        let found: BTreeSet<PathBuf> =
             entries.flatten().map(|entry| entry.path()).filter(is_page).take(PAGES_MAX).collect();
         self.pages.retain(|path, page| found.contains(path) && page.reader.is_alive());
         self.refused.retain(|path, _| found.contains(path));

@@ -197,7 +197,7 @@ impl Agent {
             level_base,
         };
         let pages = &self.pages;
-        let containers = self.containers.values_mut().filter(|tracked| tracked.trouble.is_none());
+        let containers = self.containers.values_mut().filter(|tracked| tracked.is_seen);
         let snapshot = Snapshot {
             node,
             containers: containers.map(|tracked| tracked.fact(pages, now_ns)).collect(),
@@ -216,15 +216,13 @@ impl Agent {
 
     /// Puts everything back, and ends all orders.
     pub fn close(&mut self) -> Restored {
-        for (_, page) in self.pages.iter() {
+        for (_, page) in self.pages.iter().filter(|_| self.state.is_some()) {
             let ended = page.order(|orders| {
                 orders.heartbeat_ns = 0;
                 orders.hint = 0;
                 orders.growing_until_ns = 0;
             });
-            if self.state.is_some()
-                && let Err(error) = ended
-            {
+            if let Err(error) = ended {
                 tracing::debug!(%error, "a page's orders stand until their lease ends");
             }
         }
@@ -255,9 +253,9 @@ impl Agent {
                 continue;
             }
             match self.cpu.read(&tracked.target) {
-                Ok(amount) if amount == tracked.amount => tracked.trouble = None,
+                Ok(amount) if amount == tracked.amount => tracked.is_seen = true,
                 Ok(amount) => {
-                    tracked.trouble = None;
+                    tracked.is_seen = true;
                     let change = foreign(tracked, amount, self.config.unit_milli);
                     self.status.foreign_changes += 1;
                     tracing::warn!(container = %tracked.name, %change, "changed by others");
@@ -272,7 +270,10 @@ impl Agent {
                     }
                 }
                 Err(error) if error.is_gone() => gone.push(key.clone()),
-                Err(error) => trouble(&mut self.status, tracked, &error),
+                Err(error) => {
+                    tracked.is_seen = false;
+                    trouble(&mut self.status, tracked, &error);
+                }
             }
             if let Some(frequency) = &mut self.frequency
                 && let Ok(level) = frequency.read(&tracked.target)
@@ -390,8 +391,10 @@ impl Agent {
                     tracked.growing_until_ns = if is_raise { growing } else { 0 };
                     // A CPU that has just been given has the speed of its last owner.
                     let level = u32::from(tracked.level);
-                    if let Some(frequency) = self.frequency.as_mut().filter(|_| !is_dry) {
-                        frequency.apply(&tracked.target, level)?;
+                    if let Some(frequency) = self.frequency.as_mut().filter(|_| !is_dry)
+                        && let Err(error) = frequency.apply(&tracked.target, level)
+                    {
+                        trouble(&mut self.status, tracked, &error);
                     }
                 }
                 ("units", result)
@@ -550,10 +553,10 @@ fn trouble(status: &mut Status, tracked: &mut Tracked, error: &ActuatorError) {
         ActuatorError::Gone => "gone",
     });
     let text = error.to_string();
-    if tracked.trouble.as_ref() != Some(&text) {
+    if tracked.told.as_ref() != Some(&text) {
         tracing::warn!(container = %tracked.name, error = %text, "cannot act on a container");
+        tracked.told = Some(text);
     }
-    tracked.trouble = Some(text);
 }
 
 pub(super) fn entry(

@@ -14,6 +14,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,9 @@ const LOCK: &str = "lock";
 
 /// The version of the file's format.
 const VERSION: u32 = 1;
+
+/// How often a lock is tried again.
+pub(super) const RETRY: Duration = Duration::from_millis(1);
 
 /// The folder, while nobody else may use it.
 #[derive(Debug)]
@@ -125,6 +129,24 @@ impl State {
         write.map_err(|source| io_error(&path, source))?;
         let saved = read(&folder.join(FILE))?;
         Ok(Self { folder: folder.to_owned(), saved, _lock: lock })
+    }
+
+    /// The same, and waits for somebody who holds the lock and is about to let it go: a watchdog
+    /// that restores, or an agent that is ending.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open), if the lock is still held after `patience`.
+    pub fn open_patiently(folder: &Path, patience: Duration) -> Result<Self, StateError> {
+        let begun = Instant::now();
+        loop {
+            match Self::open(folder) {
+                Err(StateError::Locked { .. }) if begun.elapsed() < patience => {
+                    std::thread::sleep(RETRY);
+                }
+                opened => return opened,
+            }
+        }
     }
 
     /// Whether nothing has to be put back.

@@ -4,14 +4,14 @@
 //! closes: whatever ends the agent, the system closes it. Services do not depend on either.
 
 use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-
-use std::os::unix::process::CommandExt;
+use std::thread;
 
 use nix::sys::signal::{SigSet, Signal};
 
-use super::state::{Restored, State, StateError};
+use super::state::{RETRY, Restored, State, StateError};
 
 /// The watchdog as the agent sees it.
 #[derive(Debug)]
@@ -83,13 +83,14 @@ impl Drop for Watchdog {
     }
 }
 
-/// Waits until the pipe at standard input closes, then puts back what is left to be put back.
+/// Waits until the pipe at standard input closes, which process `agent` holds, then puts back what
+/// is left to be put back.
 /// Nothing is if the agent ended in peace, or if another agent has begun: that has done it.
 ///
 /// # Errors
 ///
 /// If the folder cannot be read.
-pub fn watch(folder: &Path) -> Result<Restored, StateError> {
+pub fn watch(folder: &Path, agent: u32) -> Result<Restored, StateError> {
     // What tells an agent to stop, or its terminal to close, must not end who tidies up after it.
     let mut signals = SigSet::empty();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGPIPE] {
@@ -105,9 +106,13 @@ pub fn watch(folder: &Path) -> Result<Restored, StateError> {
             _ => {}
         }
     }
-    match State::open(folder) {
-        Ok(mut state) => Ok(state.restore()),
-        Err(StateError::Locked { .. }) => Ok(Restored::default()),
-        Err(error) => Err(error),
+    loop {
+        match State::open(folder) {
+            Ok(mut state) => return Ok(state.restore()),
+            // The system closes the files of a process that dies one after the other.
+            Err(StateError::Locked { pid, .. }) if pid == Some(agent) => thread::sleep(RETRY),
+            Err(StateError::Locked { .. }) => return Ok(Restored::default()),
+            Err(error) => return Err(error),
+        }
     }
 }

@@ -3,3 +3,4 @@
 mod discovery;
 mod fixtures;
 mod kernel;
+mod passes;
