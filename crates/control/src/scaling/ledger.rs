@@ -118,6 +118,11 @@ impl<'a> Ledger<'a> {
         u32::try_from(free).expect("no more than the node has")
     }
 
+    /// Whether containers have more than the node has, because others gave it to them.
+    pub(super) fn is_overdrawn(&self) -> bool {
+        self.given > u64::from(self.node.units)
+    }
+
     /// All that was decided, with what is taken before what is given.
     pub(super) fn close(self) -> Outcome {
         let mut taken = Vec::new();

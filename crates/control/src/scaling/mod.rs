@@ -9,6 +9,7 @@
 //! A node agent, or the simulator, takes a [`Snapshot`] once in an interval and carries out what
 //! the [`Outcome`] decides. Nothing here reads a clock or touches a control group.
 
+pub mod caladan;
 mod config;
 pub mod escalator;
 mod facts;
@@ -19,6 +20,7 @@ pub mod hint;
 pub mod intake;
 mod ledger;
 mod outcome;
+pub mod parties;
 pub mod pool;
 pub mod profile;
 mod reason;
@@ -27,6 +29,7 @@ pub mod responder;
 mod roster;
 mod scaler;
 mod sensitivity;
+pub mod vpa;
 
 pub use config::{Config, NAMES};
 pub use facts::{Averages, Container, ContainerId, Counters, Expected, Node, Report, Snapshot};

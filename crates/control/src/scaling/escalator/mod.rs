@@ -84,8 +84,8 @@ pub struct Config {
     /// Parties, whose rule that is. 1us to 1h.
     #[serde(with = "duration")]
     pub lower_every: Duration,
-    /// A unit that is worth nothing is revoked once in this time. Default 300ms, as in the artifact.
-    /// 1us to 1h.
+    /// A unit that is worth nothing is revoked once in this time. Default 300ms, as in the
+    /// artifact. 1us to 1h.
     #[serde(with = "duration")]
     pub revoke_every: Duration,
     /// How often a change is one of frequency rather than of units, where both are possible.
@@ -101,7 +101,8 @@ pub enum Variant {
     #[default]
     Paper,
     /// Those of the artifact (tag v1.0): scores that start at 1 and that fast execution sets to 0,
-    /// order by execution time, revocation at every third sample, downscaling when all scores are 0.
+    /// order by execution time, revocation at every third sample, downscaling when all scores are
+    /// 0.
     Released,
 }
 

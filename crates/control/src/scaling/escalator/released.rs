@@ -35,8 +35,8 @@ const LEVELS_DOWN: u16 = 4;
 
 /// Decides as the artifact does.
 ///
-/// Deviation: its third column, the mean delay since the job's start per service that was passed, is
-/// compared with its own mean at low load; of what the services before executed, as much is
+/// Deviation: its third column, the mean delay since the job's start per service that was passed,
+/// is compared with its own mean at low load; of what the services before executed, as much is
 /// subtracted as they say. The artifact has one definition for each of its applications.
 #[derive(Debug)]
 pub(super) struct Released {

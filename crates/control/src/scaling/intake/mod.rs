@@ -5,6 +5,8 @@
 //! and does not count otherwise.
 
 mod check;
+#[cfg(test)]
+mod tests;
 mod track;
 
 use alloc::vec::Vec;

@@ -5,6 +5,10 @@
 //! its path is frozen then, because one request is noise, and because those that come next can only
 //! be better once the boost has worked (§IV-A, *Mitigating Frequent Updates*).
 
+mod claims;
+
+pub use claims::{RAISED_MAX, Refused, Trust, Unbelievable, downstream, observed};
+
 use alloc::collections::BTreeMap;
 use core::time::Duration;
 
