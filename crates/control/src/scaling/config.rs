@@ -153,8 +153,8 @@ mod tests {
                 "escalator.hint_start: 17 is out of range; allowed is 1 to 16",
             ),
             (
-                "[escalator]\nqueue_ok = 3.0",
-                "escalator.queue_ok: 3 is out of range; allowed is 1 to 2",
+                "[escalator]\nqueue_ok = 5.0",
+                "escalator.queue_ok: 5 is out of range; allowed is 1 to 4",
             ),
             (
                 "[parties]\nslack_down = 0.01",

@@ -50,12 +50,15 @@ pub struct Config {
     pub shed: bool,
     /// In which form containers learn that those before them wait for them. Default the counter.
     pub hint: HintForm,
-    /// Hops that a new hint goes. Default 3. 1 to 16.
+    /// Hops that a new hint goes. Default 3: the paper gives no value, and an earlier version of
+    /// its artifact raises the next three containers. 1 to 16. As long as the chain behind a pool,
+    /// if that is longer: what lies behind the last hop is not seen.
     pub hint_start: u16,
     /// A container's requests wait for connections if its queue buildup is more than so many times
-    /// that at low load (`QUEUE_TH`). Default 2. 1.01 to 1000.
+    /// that at low load (`QUEUE_TH`). Default 4: the paper gives no value, and an earlier version
+    /// of its artifact has this one. 1.01 to 1000.
     pub queue_threshold: f64,
-    /// And they do so until it is less than so many times that. Default 1.2. 1 to
+    /// And they do so until it is less than so many times that. Default 1.5. 1 to
     /// `queue_threshold`.
     pub queue_ok: f64,
     /// A container is slow if its execution is more than so many times what is expected
@@ -76,6 +79,9 @@ pub struct Config {
     /// Unless it is less than this: more units that make a container slower are noise. Default
     /// -0.05. -1 to `revoke_below`.
     pub revoke_above: f64,
+    /// Whether units are revoked from a container whose requests bring a hint, too. Default false;
+    /// true is the paper's letter.
+    pub revoke_hinted: bool,
     /// After a change, a container gets no more before this many times its expected execution time
     /// has passed, and the averaging window. Default 2. 0 to 1000; 0 gives a unit in every
     /// interval.
@@ -140,8 +146,8 @@ impl Default for Config {
             shed: true,
             hint: HintForm::Counter,
             hint_start: 3,
-            queue_threshold: 2.0,
-            queue_ok: 1.2,
+            queue_threshold: 4.0,
+            queue_ok: 1.5,
             exec_threshold: 1.05,
             exec_ok: 0.95,
             residual_threshold: 1.236,
@@ -149,6 +155,7 @@ impl Default for Config {
             matrix_samples: 100,
             revoke_below: 0.02,
             revoke_above: -0.05,
+            revoke_hinted: false,
             settle: 2.0,
             lower_every: Duration::from_millis(100),
             revoke_every: Duration::from_millis(300),

@@ -241,15 +241,18 @@ impl Paper {
     /// Takes the last unit of each container to which it is worth nothing (SurgeGuard §III-C).
     ///
     /// Deviation: §IV-B does this when no container has a score of zero. On a node with more than a
-    /// few containers there always is one; so those that can give nothing do not count. And a worth
-    /// far below zero is noise, which the paper's artifact had a bound for in an earlier version.
+    /// few containers there always is one; so those that can give nothing do not count. A worth far
+    /// below zero is noise, which the paper's artifact had a bound for in an earlier version. And
+    /// the execution time of a container behind a pool does not say what a unit is worth to those
+    /// that wait before it.
     fn revoke(&mut self, now: Instant, containers: &[Measured], ledger: &mut Ledger<'_>) {
         if !self.config.sensitivity {
             return;
         }
         let worthless = self.config.revoke_above..self.config.revoke_below;
         for (at, container) in containers.iter().enumerate() {
-            if container.units <= container.floor {
+            let is_awaited = container.is_hinted && !self.config.revoke_hinted;
+            if container.units <= container.floor || is_awaited {
                 continue;
             }
             let state = &self.states[at];
