@@ -55,16 +55,16 @@ mod tls;
 mod trust;
 
 pub use client::{
-    Answer, CallError, CallFuture, CallResult, Client, ClientConfig, ConnectError, Failure, Reply,
-    Request, Session, Unsent,
+    Answer, CallError, CallFuture, CallResult, Client, ClientConfig, ConnectError, Connections,
+    Downstream, Failure, Reply, Request, Session, Unsent,
 };
 pub use seawall_control::request::Budget;
 pub use secret::Secret;
 pub use server::{
     ClassStats, Context, CpuPredictor, GuardianConfig, GuardianWay, Guest, GuestListener,
-    GuestReply, Guests, KernelError, Limits, RealtimeError, Router, Server, ServerConfig, SpillAt,
-    SpillConfig, SpillTls, StartError, Stats, Threads, TlsConfig, install_bouncer,
-    install_cpu_delay,
+    GuestReply, Guests, KernelError, Limits, PageConfig, RealtimeError, Router, Server,
+    ServerConfig, SpillAt, SpillConfig, SpillTls, StartError, Stats, Threads, TlsConfig,
+    install_bouncer, install_cpu_delay,
 };
 pub use status::Status;
 pub use tls::{ClientTls, TlsError};

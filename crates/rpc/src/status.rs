@@ -1,9 +1,12 @@
 //! How a handler says that it failed.
 
 use std::fmt;
+use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use seawall_control::request::Rejected;
+use seawall_control::request::{Rejected, Stage};
+
+use crate::client::{CallError, Unsent};
 
 /// Why a handler has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,8 +25,12 @@ pub enum Status {
 }
 
 impl Status {
+    /// Somebody called it off.
+    pub const CANCELLED: u16 = 1;
     /// The request makes no sense.
     pub const INVALID: u16 = 3;
+    /// It took longer than it may.
+    pub const DEADLINE_EXCEEDED: u16 = 4;
     /// What it asks for does not exist.
     pub const NOT_FOUND: u16 = 5;
     /// Something that the request needs has run out, such as memory.
@@ -60,6 +67,28 @@ impl Status {
 impl From<Rejected> for Status {
     fn from(rejected: Rejected) -> Self {
         Self::Rejected(rejected)
+    }
+}
+
+impl From<CallError> for Status {
+    /// What a handler says whose own call to another service has failed. A refusal stays one: it
+    /// names the stage that refused, wherever that was.
+    fn from(error: CallError) -> Self {
+        let message = error.to_string();
+        match error {
+            CallError::Rejected(rejected) => Self::Rejected(rejected),
+            CallError::NotSent(Unsent::Dropped(_)) => {
+                let none = Duration::ZERO;
+                Self::Rejected(Rejected::new(Stage::CONNECTION, none, none))
+            }
+            CallError::NotSent(Unsent::TooLarge { .. }) => Self::error(Self::INVALID, message),
+            CallError::Failed { code, message } => Self::Error { code, message },
+            CallError::Cancelled => Self::error(Self::CANCELLED, message),
+            CallError::DeadlineExceeded => Self::error(Self::DEADLINE_EXCEEDED, message),
+            CallError::NotSent(Unsent::Disconnected(_)) | CallError::ConnectionLost(_) => {
+                Self::error(Self::UNAVAILABLE, message)
+            }
+        }
     }
 }
 

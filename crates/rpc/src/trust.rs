@@ -64,6 +64,15 @@ impl Default for Known {
     }
 }
 
+/// Which claims were not believed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StruckOut {
+    /// A priority, or the privilege of not being refused.
+    pub(crate) privilege: bool,
+    /// An upscale hint.
+    pub(crate) hint: bool,
+}
+
 /// What a session proved.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
@@ -154,8 +163,8 @@ impl Trust {
 }
 
 impl Peer {
-    /// Strikes out what is not believed; true if a claim had to be struck out.
-    pub(crate) fn strike_out(&self, claims: &mut Claims) -> bool {
+    /// Strikes out what is not believed.
+    pub(crate) fn strike_out(&self, claims: &mut Claims) -> StruckOut {
         let before = *claims;
         if !self.any_tenant {
             claims.tenant = self.identity.tenant;
@@ -169,7 +178,10 @@ impl Peer {
             claims.upscale_hops = 0;
             claims.upstream_exec = Duration::ZERO;
         }
-        before.priority != claims.priority || before.droppable != claims.droppable
+        StruckOut {
+            privilege: before.priority != claims.priority || before.droppable != claims.droppable,
+            hint: before.upscale_hops != claims.upscale_hops,
+        }
     }
 }
 
@@ -191,14 +203,22 @@ mod tests {
 
     fn bold_claims() -> Claims {
         let tenant = Tenant(99);
-        Claims { priority: Priority(0), droppable: false, tenant, ..Claims::default() }
+        Claims {
+            priority: Priority(0),
+            droppable: false,
+            tenant,
+            upscale_hops: 3,
+            start_time_ns: 5,
+            upstream_exec: Duration::from_secs(1),
+            ..Claims::default()
+        }
     }
 
     #[test]
     fn strangers_get_no_privileges() {
         let stranger = trust().identify(Some(b"0123456789abcdeX"), &[]).unwrap();
         let mut claims = bold_claims();
-        assert!(stranger.strike_out(&mut claims));
+        assert_eq!(stranger.strike_out(&mut claims), StruckOut { privilege: true, hint: true });
         assert_eq!(claims, Claims::default());
     }
 
@@ -206,7 +226,8 @@ mod tests {
     fn a_token_brings_what_the_listener_says() {
         let peer = trust().identify(Some(b"0123456789abcdef"), &[]).unwrap();
         let mut claims = bold_claims();
-        assert!(!peer.strike_out(&mut claims));
+        assert_eq!(peer.strike_out(&mut claims), StruckOut::default());
+        assert_eq!((claims.upscale_hops, claims.start_time_ns), (3, 5));
         assert_eq!(
             (claims.priority, claims.droppable, claims.tenant),
             (Priority(0), false, Tenant(7))

@@ -3,6 +3,7 @@
 mod answer;
 mod call;
 mod config;
+mod downstream;
 mod driver;
 mod replicas;
 mod session;
@@ -19,6 +20,7 @@ use seawall_control::retry::{Counts, End, Failed, Hedge, Policy, Verdict, Why};
 pub use answer::{Answer, Failure};
 pub use call::{CallError, CallFuture, CallResult, Reply, Request, Unsent};
 pub use config::{ClientConfig, ConnectError};
+pub use downstream::{Connections, Downstream};
 pub use session::Session;
 
 use crate::clock;

@@ -21,6 +21,7 @@ use tokio::sync::oneshot;
 
 use super::call::{CallError, CallFuture, CallResult, Reply, Request, Unsent};
 use super::config::{ClientConfig, ConnectError};
+use super::downstream::Errand;
 use super::driver;
 use crate::clock;
 use crate::net::OutBuffer;
@@ -63,6 +64,8 @@ pub(super) struct State {
     pub(super) out: OutBuffer,
     /// Calls that the server lets any session have outstanding, whatever its window.
     outstanding_max: u32,
+    /// Longest body that the server reads.
+    body_max: u32,
     /// The handles are gone, or the server asked to leave: no new calls.
     pub(super) leaving: bool,
     /// A goodbye has to be said once all calls were sent.
@@ -76,6 +79,8 @@ struct Call {
     request: Request,
     deadline: Instant,
     sent: Option<Instant>,
+    /// For which request it is made, if for one.
+    errand: Option<Errand>,
     /// `None` once the caller has lost interest.
     done: Option<Done>,
 }
@@ -110,6 +115,7 @@ impl Session {
             serial: init.seed as u32, // so that sessions do not number their calls in step
             out: OutBuffer::default(),
             outstanding_max: settings.outstanding_max.max(1),
+            body_max: settings.body_max,
             leaving: false,
             goodbye: false,
             closed: None,
@@ -126,10 +132,15 @@ impl Session {
 
     /// Calls the server, and waits for the reply. Dropping the future cancels the call.
     pub fn call(&self, request: Request) -> CallFuture {
+        self.call_for(None, request)
+    }
+
+    /// The same on behalf of another request, which is told when the call leaves and ends.
+    pub(super) fn call_for(&self, errand: Option<Errand>, request: Request) -> CallFuture {
         let (sender, receiver) = oneshot::channel();
         // A caller that dropped its future has cancelled, so nobody misses what cannot be sent.
         let done = Box::new(move |result| _ = sender.send(result));
-        let id = self.submit(request, done);
+        let id = self.submit_for(errand, request, done);
         CallFuture::new(self.clone(), id, receiver)
     }
 
@@ -139,11 +150,15 @@ impl Session {
     ///
     /// Gives the number by which the call can be [cancelled](Self::cancel).
     pub fn submit(&self, request: Request, done: Box<dyn FnOnce(CallResult) + Send>) -> u64 {
+        self.submit_for(None, request, done)
+    }
+
+    fn submit_for(&self, errand: Option<Errand>, request: Request, done: Done) -> u64 {
         let shared = &self.handle.shared;
         let mut results = Results::new();
         let mut state = shared.state.lock();
         let now = clock::now(); // under the lock, so that the outbox's time never decreases
-        let id = state.submit(now, &shared.settings, request, done, &mut results);
+        let id = state.submit(now, errand, request, done, &mut results);
         state.pump(now, &mut results);
         let wake = !state.out.is_empty() || state.outbox.pending() > 0;
         drop(state);
@@ -164,7 +179,7 @@ impl Session {
         let mut results = Results::new();
         let mut state = shared.state.lock();
         let now = clock::now();
-        let id = state.submit(now, &shared.settings, request, done, &mut results);
+        let id = state.submit(now, None, request, done, &mut results);
         state.pump(now, &mut results);
         let waits = state.find(id).is_some_and(|(_, call)| call.sent.is_none());
         let taken = !waits || !state.take_back(now, id, patience);
@@ -188,7 +203,7 @@ impl Session {
     pub fn cancel(&self, id: u64) -> bool {
         let cancelled = self.handle.shared.state.lock().cancel(id);
         // Dropped without the lock: the callback may own another call of this session.
-        let Some((_done, sent)) = cancelled else { return false };
+        let Some((_done, _errand, sent)) = cancelled else { return false };
         if sent {
             self.handle.shared.waker.wake();
         }
@@ -248,12 +263,12 @@ impl State {
     fn submit(
         &mut self,
         now: Instant,
-        settings: &wire::Settings,
+        errand: Option<Errand>,
         request: Request,
         done: Done,
         results: &mut Results,
     ) -> u64 {
-        let (len, max) = (request.payload.len(), settings.body_max);
+        let (len, max) = (request.payload.len(), self.body_max);
         let unsent = match &self.closed {
             Some(reason) => Some(Unsent::disconnected(reason)),
             None if self.leaving => Some(Unsent::disconnected(ASKED_TO_LEAVE)),
@@ -261,7 +276,7 @@ impl State {
             None => None,
         };
         if let Some(error) = unsent {
-            results.push((done, Err(error)));
+            give(Some(done), errand, Err(error), results);
             return u64::MAX;
         }
         self.serial = self.serial.wrapping_add(1);
@@ -270,8 +285,8 @@ impl State {
         demand.priority = request.priority;
         demand.droppable = request.droppable;
         let serial = self.serial;
-        let key =
-            self.calls.insert(Call { serial, request, deadline, sent: None, done: Some(done) });
+        let done = Some(done);
+        let key = self.calls.insert(Call { serial, request, deadline, sent: None, errand, done });
         demand.id = call_id(key, serial);
         self.outbox.submit(now, client::Request { item: key, demand, deadline });
         demand.id
@@ -286,15 +301,26 @@ impl State {
             let key = departed.item;
             if self.calls[key].done.is_none() {
                 // Its caller lost interest while it waited.
-                self.calls.remove(key);
+                self.calls.remove(key).end(Err(CallError::Cancelled), results);
                 self.outbox.withdraw();
                 continue;
             }
             let sent_at_ns = *realtime.get_or_insert_with(clock::realtime_ns);
             let call = &mut self.calls[key];
             call.sent = Some(now);
-            let (frame, payload) = call.frame(key, now, sent_at_ns, departed.report);
-            self.out.push(&frame.encode(), payload);
+            if let Some(errand) = &mut call.errand {
+                errand.sent(now);
+            }
+            let (mut frame, payload) = call.frame(key, now, sent_at_ns, departed.report);
+            let room = self.body_max.saturating_sub(frame.body_len) as usize;
+            match frame.extension_block().filter(|block| block.len() <= room) {
+                Some(block) => {
+                    frame.extension = true;
+                    frame.body_len += block.len() as u32;
+                    self.out.push(&[&frame.encode()[..], &block].concat(), payload);
+                }
+                None => self.out.push(&frame.encode(), payload),
+            }
         }
         if self.may_send()
             && let Some(report) = self.outbox.poll_report()
@@ -304,9 +330,7 @@ impl State {
             self.out.push(&frame.encode(), Bytes::new());
         }
         while let Some((key, reason)) = self.outbox.poll_dropped() {
-            let call = self.calls.remove(key);
-            let error = Unsent::Dropped(reason).into();
-            results.extend(call.done.map(|done| (done, Err(error))));
+            self.calls.remove(key).end(Err(Unsent::Dropped(reason).into()), results);
         }
         if self.goodbye && self.outbox.pending() == 0 {
             self.goodbye = false;
@@ -319,22 +343,31 @@ impl State {
     pub(super) fn leave(&mut self, results: &mut Results) {
         self.leaving = true;
         for key in self.outbox.take_pending() {
-            let call = self.calls.remove(key);
-            results.extend(call.done.map(|done| (done, Err(Unsent::disconnected(ASKED_TO_LEAVE)))));
+            self.calls.remove(key).end(Err(Unsent::disconnected(ASKED_TO_LEAVE)), results);
         }
     }
 
-    /// Gives back the callback of a call that was not cancelled before, and whether it was sent.
+    /// Gives back the callback of a call that was not cancelled before, its errand if that is over,
+    /// and whether it was sent.
     #[must_use]
-    fn cancel(&mut self, id: u64) -> Option<(Done, bool)> {
+    fn cancel(&mut self, id: u64) -> Option<(Done, Option<Errand>, bool)> {
         let (key, call) = self.find(id)?;
         let (done, sent) = (call.done.take()?, call.sent.is_some());
+        let errand = if sent {
+            // The server may still be at it, so that the connection is not free.
+            if let Some(errand) = &mut call.errand {
+                errand.give_up();
+            }
+            None
+        } else {
+            call.errand.take()
+        };
         if sent {
             let mut cancel = wire::Request::new(RequestOp::Cancel);
             cancel.claims.id = call_id(key, call.serial);
             self.out.push(&cancel.encode(), Bytes::new());
         }
-        Some((done, sent))
+        Some((done, errand, sent))
     }
 
     /// Forgets the newest call if it is predicted to wait longer than `patience`.
@@ -371,7 +404,7 @@ impl State {
         let mut response = Response::new(now.since(sent), frame.feedback);
         response.served = frame.status != wire::Status::Rejected;
         self.outbox.on_response(now, &response);
-        results.extend(call.done.map(|done| (done, result(frame, body))));
+        call.end(result(frame, body), results);
         Ok(())
     }
 
@@ -409,7 +442,7 @@ impl State {
                 Some(_) => CallError::ConnectionLost(reason.to_owned()),
                 None => Unsent::disconnected(reason),
             };
-            results.extend(call.done.map(|done| (done, Err(error))));
+            call.end(Err(error), results);
         }
     }
 
@@ -421,6 +454,10 @@ impl State {
 }
 
 impl Call {
+    fn end(self, result: CallResult, results: &mut Results) {
+        give(self.done, self.errand, result, results);
+    }
+
     fn frame(
         &mut self,
         key: usize,
@@ -454,6 +491,22 @@ impl Call {
         frame.body_len = payload.len() as u32;
         (frame, payload)
     }
+}
+
+/// Hands a result out. An errand ends at once, but is dropped without the lock, like callbacks: it
+/// may own the connection itself.
+fn give(done: Option<Done>, errand: Option<Errand>, result: CallResult, results: &mut Results) {
+    let Some(mut errand) = errand else {
+        return results.extend(done.map(|done| (done, result)));
+    };
+    errand.give_up();
+    let told = move |result| {
+        drop(errand);
+        if let Some(done) = done {
+            done(result);
+        }
+    };
+    results.push((Box::new(told), result));
 }
 
 /// A seed of this session alone, whenever and in whichever process another one begins: what the

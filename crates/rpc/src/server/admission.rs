@@ -15,12 +15,14 @@ use seawall_control::controller::{
 use seawall_control::metrics::Metrics;
 use seawall_control::predict::queue;
 use seawall_control::request::{self, Budget, Claims, Identity, Rejected, Stage};
+use seawall_control::time::nanos;
 use seawall_control::wire;
 
 use super::close::CloseReason;
 use super::config::ServerConfig;
-use super::context::Context;
+use super::context::{Context, Origin};
 use super::job::Reply;
+use super::page::Page;
 use super::router::Router;
 use super::run_queue::RunQueue;
 use super::session::Session;
@@ -72,6 +74,8 @@ pub(super) struct Circumstances {
     pub(super) network_p99: Duration,
     /// Its session has more calls outstanding than any may.
     pub(super) excess: bool,
+    /// Where it counts, if anywhere.
+    pub(super) page: Option<Arc<Page>>,
 }
 
 /// What a request's budget is made of; zero before the first.
@@ -187,7 +191,7 @@ impl Admission {
         id: SessionId,
         frame: &wire::Request,
         router: &Router,
-        Circumstances { waited, network_p99, excess }: Circumstances,
+        Circumstances { waited, network_p99, excess, page }: Circumstances,
     ) -> Entry {
         let class = router.class_of(frame.claims.method);
         let mut state = self.state.lock();
@@ -217,6 +221,13 @@ impl Admission {
         drop(state);
 
         context.charge(waited);
+        let mut time_from_start = Duration::ZERO;
+        if let Some(page) = &page {
+            time_from_start = page.on_arrival(now, &frame.claims, waited);
+            // Shedding and scaling decide as one: while CPU is still to come, a wait for it is
+            // worth more than the budget says, which knows only of what there is.
+            context.grant_grace(page.grace(now));
+        }
         if arrival.droppable {
             self.queue.note_left(context.remaining(now));
         }
@@ -241,7 +252,9 @@ impl Admission {
                 cpu.and_then(|()| admit(Stage::RUN_QUEUE, predicted))
             }
         };
-        let context = Context::new(context);
+        let came = Instant::from_nanos(now.as_nanos().saturating_sub(nanos(waited)));
+        let origin = Origin { came, time_from_start, page };
+        let context = Context::new(context, origin);
         match entry {
             Ok(()) => Entry::Admitted(context),
             Err(refusal) => Entry::Refused(context, refusal),
@@ -262,6 +275,9 @@ impl Admission {
         id: SessionId,
         context: &Context,
     ) -> Result<(), Rejected> {
+        if let Some(page) = context.page() {
+            context.grant_grace(page.grace(now));
+        }
         context.admit(Stage::RUN_QUEUE, now, Duration::ZERO)?;
         if !self.judges_dequeues {
             return Ok(());

@@ -19,10 +19,12 @@ use super::admission::{Circumstances, Entry, News};
 use super::close::CloseReason;
 use super::context::Context;
 use super::job::{End, Reply};
+use super::page::Page;
 use super::run_queue::Job;
 use super::session::Session;
 use super::spill::Relays;
 use super::stats::add;
+use crate::clock;
 
 /// A session, its calls and their replies. Dropping it cancels what is left, and gives everything
 /// back, however its connection ended.
@@ -42,6 +44,8 @@ pub(super) struct Books {
     replies: Vec<Reply>,
     /// How late the client's requests come.
     lateness: Lateness,
+    /// Where they count. A session without it counts nowhere, even if there is one later.
+    page: Option<Arc<Page>>,
 }
 
 impl Books {
@@ -61,6 +65,7 @@ impl Books {
             relays: None,
             replies: Vec::new(),
             lateness: Lateness::default(),
+            page: shared.page.get().cloned(),
         })
     }
 
@@ -97,6 +102,7 @@ impl Books {
             waited,
             network_p99: config.network_p99.unwrap_or_else(measured),
             excess: self.in_flight() >= config.limits.outstanding,
+            page: self.page.clone(),
         };
         let entry = admission.arrive(now, self.session.id, frame, router, circumstances);
         let (Entry::Admitted(context) | Entry::Refused(context, _)) = &entry;
@@ -153,7 +159,11 @@ impl Books {
             return Some((news, self.replies.drain(..)));
         }
         let news = admission.complete(self.session.id, &self.replies);
+        let now = self.page.as_ref().map(|page| (page, clock::now()));
         for reply in self.replies.iter().filter(|reply| reply.relayed.is_none()) {
+            if let Some((page, now)) = now {
+                page.on_end(now, reply); // what a replica takes has ended here
+            }
             self.in_flight[reply.context.class().row()] -= 1;
             self.calls.remove(&reply.context.claims().id);
         }
@@ -180,6 +190,11 @@ impl Books {
         relayed || self.calls.contains_key(&id)
     }
 
+    /// Where the client's calls count, if anywhere.
+    pub(super) fn page(&self) -> Option<&Page> {
+        self.page.as_deref()
+    }
+
     /// Calls that are not settled.
     pub(super) fn in_flight(&self) -> u32 {
         self.in_flight_here() + self.relays.as_ref().map_or(0, Relays::len)
@@ -197,6 +212,9 @@ impl Drop for Books {
         }
         drop(self.settle());
         self.shared.admission.close(self.session.id, self.identified, self.in_flight_here());
+        if let Some(page) = &self.page {
+            page.on_forgotten(self.in_flight_here());
+        }
         let classes = &self.shared.counters.classes;
         for (row, count) in (0..).zip(self.in_flight) {
             add(&classes.of(Class(row)).cancellations, u64::from(count));

@@ -10,6 +10,7 @@ use seawall_control::request::Budget;
 use serde::{Deserialize, Serialize};
 
 use super::guardian::{GuardianConfig, GuardianWay};
+use super::page::PageConfig;
 use super::spill::SpillConfig;
 use crate::trust::{Known, Trust};
 
@@ -59,6 +60,8 @@ pub struct ServerConfig {
     pub limits: Limits,
     /// What of the senders' claims is believed.
     pub trust: Trust,
+    /// The page of metrics that it shares with the node agent. Default none.
+    pub page: PageConfig,
     /// Replicas that are handed what this server refuses. Default none.
     pub spill: SpillConfig,
     /// TLS, if the listener speaks it.
@@ -86,6 +89,7 @@ impl Default for ServerConfig {
             guardian: GuardianConfig::default(),
             limits: Limits::default(),
             trust: Trust::default(),
+            page: PageConfig::default(),
             spill: SpillConfig::default(),
             tls: None,
             receive_timestamps: true,
@@ -216,6 +220,7 @@ impl ServerConfig {
         ConfigError::check_range("limits.outstanding", self.limits.outstanding, 1..=1 << 24)?;
         ConfigError::check_range("limits.violations", self.limits.violations, 1..=u32::MAX)?;
         ConfigError::check_range("limits.unread_bytes", self.limits.unread_bytes, 4096..=1 << 32)?;
+        self.page.validate()?;
         self.guardian.validate()?;
         if self.guardian.way == GuardianWay::Kernel && self.tls.is_some() {
             let problem = "\"kernel\" reads frames as they come, which TLS hides; allowed is \

@@ -310,8 +310,15 @@ impl Connection {
         }
         let Shared { admission, router, queue, counters, config, .. } = &*self.shared;
         let peer = self.peer.as_ref().expect("calls come after the hello");
+        if frame.extension {
+            frame.read_extension(&bytes.as_slice()[layout.extension.clone()])?;
+        }
         let struck_out = peer.strike_out(&mut frame.claims);
-        add(&counters.privilege_violations, u64::from(struck_out));
+        add(&counters.privilege_violations, u64::from(struck_out.privilege));
+        if struck_out.hint {
+            add(&counters.hints_distrusted, 1);
+            self.books.page().inspect(|page| page.on_hint_distrusted());
+        }
         let id = frame.claims.id;
         match self.books.arrive(now, &frame, waited) {
             Ok(context) => {

@@ -5,11 +5,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use seawall_control::Instant;
-use seawall_control::request::{self, Rejected, Stage};
+use seawall_control::request::{self, Priority, Rejected, Spent, Stage, Tenant, Waits};
+use seawall_control::scaling::hint;
 use seawall_control::time::nanos;
 
+use super::page::Page;
+use crate::client::Request;
 use crate::clock;
+
+/// How a request came to this server.
+#[derive(Debug)]
+pub(super) struct Origin {
+    pub(super) came: Instant,
+    pub(super) time_from_start: Duration,
+    pub(super) page: Option<Arc<Page>>,
+}
 
 /// The request context, as handlers see it: cheap to clone and to hand to stages.
 #[derive(Clone, Debug)]
@@ -22,6 +34,14 @@ struct Inner {
     polled_at: AtomicU64,
     /// Time on workers in all polls before it, nanoseconds.
     worked: AtomicU64,
+    /// When its bytes came, before they were read.
+    came: Instant,
+    /// From the start of its job until then; zero if it does not say when that was.
+    time_from_start: Duration,
+    /// Its waits for services behind this one.
+    waits: Mutex<Waits>,
+    /// Where it counts, if anywhere.
+    page: Option<Arc<Page>>,
     /// A stage has refused it.
     refused: AtomicBool,
     /// For how long the workers were predicted to wait for a CPU when it was refused for that,
@@ -30,9 +50,14 @@ struct Inner {
 }
 
 impl Context {
-    pub(crate) fn new(request: request::Context) -> Self {
+    pub(super) fn new(request: request::Context, origin: Origin) -> Self {
+        let Origin { came, time_from_start, page } = origin;
         Self(Arc::new(Inner {
             request,
+            came,
+            time_from_start,
+            waits: Mutex::default(),
+            page,
             polled_at: AtomicU64::new(0),
             worked: AtomicU64::new(0),
             refused: AtomicBool::new(false),
@@ -44,6 +69,79 @@ impl Context {
     /// deadline.
     pub fn remaining_now(&self) -> Duration {
         self.remaining(clock::now())
+    }
+
+    /// When the job began that it is a part of, nanoseconds of the realtime clock: when it came
+    /// here, if nobody has said it before.
+    pub fn start_time_ns(&self) -> u64 {
+        match self.claims().start_time_ns {
+            0 => clock::realtime_ns().saturating_sub(nanos(clock::now().since(self.0.came))),
+            start => start,
+        }
+    }
+
+    /// Hops of the upscale hint to put on requests that are sent for this one: what is left of the
+    /// hint that it came with, or what the node agent orders, if that is more.
+    pub fn upscale_hops(&self) -> u16 {
+        let own = self.0.page.as_ref().map_or(0, |page| page.orders(clock::now()).hint);
+        hint::forwarded(self.claims().upscale_hops, own)
+    }
+
+    /// How long it has waited for other services so far.
+    pub fn spent(&self) -> Spent {
+        self.0.waits.lock().spent(clock::now())
+    }
+
+    /// What is asked of another service on behalf of this request: with what it has left, with the
+    /// hint, and with its claims wherever `request` has none of its own.
+    ///
+    /// [`Downstream`](crate::Downstream) does it to all that it sends.
+    #[must_use]
+    pub fn onward(&self, mut request: Request) -> Request {
+        let (claims, now) = (self.claims(), clock::now());
+        if request.priority == Priority::default() {
+            request.priority = claims.priority;
+        }
+        if request.tenant == Tenant::default() {
+            request.tenant = claims.tenant;
+        }
+        if request.path == 0 {
+            request.path = claims.path;
+        }
+        if request.start_time_ns == 0 {
+            request.start_time_ns = self.start_time_ns();
+        }
+        request.droppable &= claims.droppable;
+        let least = |a: Option<Duration>, b: Option<Duration>| a.into_iter().chain(b).min();
+        request.deadline = least(request.deadline, self.time_left(now));
+        // The budget that this server gave it is of this server's waits; another gives its own.
+        let budget = claims.budget.map(|budget| budget.saturating_sub(self.charged()));
+        request.budget = least(request.budget, budget);
+        request.upscale_hops = request.upscale_hops.max(self.upscale_hops());
+        let spent = self.0.waits.lock().spent(now);
+        let exec = now.since(self.0.came).saturating_sub(spent.replies + spent.connections);
+        request.upstream_exec = request.upstream_exec.max(claims.upstream_exec + exec);
+        request
+    }
+
+    /// Its waits for services behind this one.
+    pub(crate) fn waits(&self) -> &Mutex<Waits> {
+        &self.0.waits
+    }
+
+    /// Where it counts, if anywhere.
+    pub(super) fn page(&self) -> Option<&Page> {
+        self.0.page.as_deref()
+    }
+
+    /// When its bytes came.
+    pub(super) fn came(&self) -> Instant {
+        self.0.came
+    }
+
+    /// From the start of its job until then; zero if that is not known.
+    pub(super) fn time_from_start(&self) -> Duration {
+        self.0.time_from_start
     }
 
     /// A worker begins to poll the handler, which has waited for that since `since`.

@@ -42,6 +42,8 @@ pub(super) struct Reply {
     pub(super) service: Duration,
     /// What of it a worker was kept for.
     pub(super) worked: Duration,
+    /// The handler has answered, and nobody before it.
+    pub(super) handled: bool,
     /// It was refused here and handed to a replica, of which the controller knows already.
     pub(super) relayed: Option<Relayed>,
 }
@@ -80,7 +82,7 @@ impl Call {
         Self { context, session_id: session.id, session: Some(session) }
     }
 
-    fn end(mut self, end: End, started: Started, now: Instant) {
+    fn end(mut self, end: End, handled: bool, started: Started, now: Instant) {
         if matches!(end, End::Rejected(_)) {
             self.context.set_refused();
         }
@@ -91,7 +93,7 @@ impl Call {
             let service = now.since(started.at).saturating_sub(waited);
             let worked = self.context.worked(now);
             let context = self.context.clone();
-            session.reply(Reply { context, end, service, worked, relayed: None });
+            session.reply(Reply { context, end, service, worked, handled, relayed: None });
         }
     }
 }
@@ -120,7 +122,7 @@ where
     // The first poll: the request has just left the run queue, and its wait there is charged.
     let started = Started { at: call.context.polled_at(), charged: call.context.charged() };
     if let Err(rejected) = admission.dequeue(started.at, call.session_id, &call.context) {
-        return call.end(End::Rejected(rejected), started, started.at);
+        return call.end(End::Rejected(rejected), false, started, started.at);
     }
     let result = handler.await;
     let end = match result {
@@ -128,14 +130,14 @@ where
         Err(Status::Rejected(rejected)) => End::Rejected(rejected),
         Err(Status::Error { code, message }) => End::Failed { code, message },
     };
-    call.end(end, started, clock::now());
+    call.end(end, true, started, clock::now());
 }
 
 impl Reply {
     /// The reply of a call whose handler did not run to its end.
     pub(super) fn unserved(context: Context, end: End) -> Self {
         let (service, worked) = (Duration::ZERO, Duration::ZERO);
-        Self { context, end, service, worked, relayed: None }
+        Self { context, end, service, worked, handled: false, relayed: None }
     }
 
     /// True if a stage refused it.

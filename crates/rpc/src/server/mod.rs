@@ -12,6 +12,7 @@ mod guardian;
 mod guest;
 mod job;
 mod listener;
+mod page;
 mod router;
 mod run_queue;
 mod session;
@@ -24,6 +25,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use seawall_abi::page::Publisher;
 use seawall_control::bounce::Bouncer;
 use seawall_control::config::ConfigError;
 use seawall_control::controller::{Algorithm, Signal};
@@ -41,6 +43,7 @@ pub use guardian::{
     install_cpu_delay,
 };
 pub use guest::{Guest, GuestListener, GuestReply, Guests};
+pub use page::PageConfig;
 pub use router::Router;
 pub use spill::{SpillAt, SpillConfig, SpillTls};
 pub use stats::Stats;
@@ -49,6 +52,7 @@ use crate::clock;
 use crate::tls::{Acceptor, TlsError};
 use admission::Admission;
 use guardian::{Guardian, kernel};
+use page::Page;
 use run_queue::RunQueue;
 use spill::Spill;
 use stats::Counters;
@@ -115,6 +119,8 @@ struct Shared {
     guardian: OnceLock<Arc<Guardian>>,
     /// Who answers before calls are read, if that was asked for.
     bouncer: Option<Arc<dyn Bouncer>>,
+    /// What the node agent knows of it; nothing if it is not asked for, or cannot be made.
+    page: OnceLock<Arc<Page>>,
     stop: Stop,
 }
 
@@ -156,6 +162,7 @@ impl Server {
             spill,
             guardian: OnceLock::new(),
             bouncer,
+            page: OnceLock::new(),
             stop: Stop::default(),
             config,
         });
@@ -164,6 +171,9 @@ impl Server {
         })?;
         let mut server = Self { address: shared.config.listen, shared, threads: Some(threads) };
         server.address = server.listen(acceptor)?;
+        if let Some(page) = Page::publish(&server.shared.config, server.address.port()) {
+            _ = server.shared.page.set(page);
+        }
         server.keep_time();
         tracing::info!(address = %server.address, algorithm = server.shared.algorithm, "listening");
         Ok(server)
@@ -177,6 +187,11 @@ impl Server {
     /// What happened so far.
     pub fn stats(&self) -> Stats {
         self.shared.counters.snapshot(&self.shared)
+    }
+
+    /// The page of metrics and orders that it shares with the node agent, if it has one.
+    pub fn page(&self) -> Option<&Arc<Publisher>> {
+        self.shared.page.get().map(|page| page.publisher())
     }
 
     /// Tells the controller what the program has measured, such as power or memory bandwidth, for
@@ -234,6 +249,7 @@ impl Server {
         reactor.spawn(async move {
             loop {
                 let now = clock::now();
+                shared.page.get().inspect(|page| page.beat(now));
                 let next = shared.admission.tick().map_or(now + IDLE_TICK, |at| at.max(now + TICK));
                 tokio::time::sleep_until(clock::to_tokio(next.min(now + IDLE_TICK))).await;
             }
@@ -284,6 +300,7 @@ impl Shared {
             Stage::HANDLER,
             Stage::MEMORY,
             Stage::CPU,
+            Stage::CONNECTION,
         ];
         let name = |stage: Stage| (stage, stage.name().unwrap_or_default().to_owned());
         wire::Settings {

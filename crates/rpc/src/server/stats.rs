@@ -21,6 +21,7 @@ pub(super) struct Counters {
     pub(super) classes: Classes,
     pub(super) window_violations: AtomicU64,
     pub(super) privilege_violations: AtomicU64,
+    pub(super) hints_distrusted: AtomicU64,
     pub(super) accepted: AtomicU64,
     pub(super) bytes_received: AtomicU64,
     pub(super) bytes_sent: AtomicU64,
@@ -66,6 +67,8 @@ pub struct Stats {
     pub window_violations: u64,
     /// Claims struck out because their sender had no right to them.
     pub privilege_violations: u64,
+    /// Upscale hints struck out because their sender is not believed.
+    pub hints_distrusted: u64,
     /// Connections accepted.
     pub accepted: u64,
     /// Connections closed, by reason.
@@ -144,6 +147,7 @@ impl Counters {
             bounced: shared.bouncer.as_ref().map_or(0, |bouncer| bouncer.refused()),
             window_violations: read(&self.window_violations),
             privilege_violations: read(&self.privilege_violations),
+            hints_distrusted: read(&self.hints_distrusted),
             accepted: read(&self.accepted),
             closed: self.closed.lock().clone(),
             protocol_errors: self.protocol_errors.lock().clone(),
@@ -172,6 +176,7 @@ impl Stats {
         count(names::BOUNCED, self.bounced);
         count(names::WINDOW_VIOLATIONS, self.window_violations);
         count(names::PRIVILEGE_VIOLATIONS, self.privilege_violations);
+        count(names::HINTS_DISTRUSTED, self.hints_distrusted);
         count(names::CONNECTIONS_ACCEPTED, self.accepted);
         count(names::BYTES_RECEIVED, self.bytes_received);
         count(names::BYTES_SENT, self.bytes_sent);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use seawall_control::Rng;
-use seawall_control::wire::{Hello, Request, RequestOp, ResponseOp};
+use seawall_control::wire::{Hello, Request, RequestOp, ResponseOp, push_entry};
 use seawall_rpc::{Server, ServerConfig};
 use tokio::io::AsyncWriteExt;
 
@@ -64,8 +64,10 @@ impl Mind {
         let mut request = Request { extension: true, ..Request::new(RequestOp::Call) };
         (request.claims.id, request.claims.method) = (self.newest, ECHO);
         (request.claims.droppable, request.claims.priority.0) = (self.rng.chance(0.5), 0);
-        let len = self.rng.below(20) as u32;
-        frame(request, &[&len.to_le_bytes()[..], &[9; 20]].concat())
+        let mut block = Vec::new();
+        push_entry(&mut block, 40_000, &vec![9; self.rng.below(20) as usize]);
+        let len = block.len() as u32;
+        frame(request, &[&len.to_le_bytes()[..], &block, b"payload"].concat())
     }
 
     fn offend(&mut self, offence: u64, some_id: u64) -> Vec<u8> {
