@@ -373,3 +373,34 @@ fn the_publisher_in_the_documentation_publishes() {
     assert!(service.0.wait().unwrap().success());
     assert!(!Path::new(&path).exists());
 }
+
+#[test]
+#[ignore = "is the other process of the test below"]
+fn on_a_full_disk() {
+    let folder = std::env::var(PAGES).unwrap();
+    let description = Description::of_this_process("service", 1).unwrap();
+    let refused = Publisher::create(Path::new(&folder), &description).unwrap_err();
+    assert!(refused.to_string().contains("No space left"), "{refused}");
+    let left: Vec<_> = fs::read_dir(folder).unwrap().map(|it| it.unwrap().file_name()).collect();
+    assert_eq!(left, ["fill"], "no draft is left");
+    println!("refused on /");
+}
+
+#[test]
+fn a_full_disk_is_found_when_the_page_is_made_and_not_when_it_is_used() {
+    let folder = folder();
+    let script = r#"mount -t tmpfs -o size=4096 none "$0" && head -c 4096 /dev/zero > "$0/fill" &&
+        exec "$1" --exact on_a_full_disk --ignored --nocapture"#;
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", script])
+        .args([folder.path(), &std::env::current_exe().unwrap()])
+        .env(PAGES, folder.path())
+        .output();
+    let Ok(output) = output else { return eprintln!("not run: unshare is not installed") };
+    let (told, problem) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if told.is_empty() {
+        return eprintln!("not run: {problem}");
+    }
+    assert!(output.status.success() && told.contains("refused on /"), "{told}{problem}");
+}

@@ -12,6 +12,7 @@ mod synthetic;
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Error, Result, anyhow};
@@ -135,6 +136,11 @@ pub(crate) struct Options {
     /// Serve Prometheus metrics here, such as 127.0.0.1:9117 [default: nowhere]
     #[arg(long, global = true, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
+
+    /// Share a page of metrics with the node agent in this folder [default: $SEAWALL_PAGES, or
+    /// none]
+    #[arg(long, global = true, value_name = "DIR")]
+    pages: Option<PathBuf>,
 
     /// Keep the server on this core (they count from 0), with one worker
     #[arg(long, global = true, value_name = "CORE")]
@@ -348,6 +354,7 @@ fn read(options: &Options) -> Result<Config> {
     };
     let replicas: Vec<Value> = options.spill.iter().filter_map(|at| text(Some(at))).collect();
     let replicas = (!replicas.is_empty()).then_some(Value::Array(replicas));
+    let pages = options.pages.as_ref().map(|pages| Value::String(pages.display().to_string()));
     let one_worker = options.pin.map(|_| Value::Integer(1));
     let common = [
         ("server.listen", text(options.listen.as_ref())),
@@ -357,10 +364,13 @@ fn read(options: &Options) -> Result<Config> {
         ("server.target_delay", text(options.target_delay.as_ref())),
         ("server.spill.replicas", replicas),
         ("server.threads.workers", one_worker),
+        ("server.page.folder", pages),
         ("metrics.listen", text(options.metrics.as_ref())),
     ];
     let flags: Vec<_> = common.into_iter().chain(own).collect();
-    let config: Config = options.sources.read(settings, &flags)?;
+    let mut config: Config = options.sources.read(settings, &flags)?;
+    // All services are one program, whose name says nothing.
+    config.server.page.service.get_or_insert_with(|| options.service.name().into());
     config.validate()?;
     Ok(config)
 }
@@ -382,6 +392,22 @@ fn advised(error: Error) -> Error {
             anyhow!("{error}; stop who listens there, or choose another address (port 0: any)")
         }
         _ => error,
+    }
+}
+
+impl Service {
+    /// As it is spelt on the command line.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Synthetic { .. } => "synthetic",
+            Self::Kv { .. } => "kv",
+            #[cfg(feature = "rocks")]
+            Self::Rocks { .. } => "rocks",
+            #[cfg(feature = "columns")]
+            Self::Columns { .. } => "columns",
+            #[cfg(feature = "search")]
+            Self::Search { .. } => "search",
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use super::config::Config;
 /// What can be set and is not by default: tables, and their options with an example each, which is
 /// what they default to under an SLO of 2 ms if that is known. TOML cannot say that something is
 /// unset, so these are printed as comments.
-const EXAMPLES: [(&str, &[(&str, &str)]); 16] = [
+const EXAMPLES: [(&str, &[(&str, &str)]); 17] = [
     ("server", &[("target_delay", "2ms"), ("network_p99", "150us"), ("service_p99", "460us")]),
     ("server.admission.client.retry", &[("patience", "100us")]),
     ("synthetic", &[("wait", "const:2ms")]),
@@ -19,6 +19,7 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 16] = [
     ("server.admission.svalinn", &[("warm_up", "100us"), ("monitor", "1ms")]),
     ("server.admission.dagor", &[("overload_delay", "700us")]),
     ("server.admission.client", &[("expiry", "400us")]),
+    ("server.page", &[("folder", "/run/seawall"), ("service", "shop"), ("grace", "2ms")]),
     ("server.spill", &[("token", "at least sixteen bytes")]),
     ("kv", &[("memcached", "127.0.0.1:11211")]),
     ("memory", &[("capacity", "4"), ("capacity_max", "16")]),

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 
 use nix::sys::signal::Signal;
+use seawall_abi::page::Reader;
 
 use crate::support::{Served, fail, succeed};
 
@@ -41,6 +42,22 @@ fn a_port_in_use_is_named() {
     fail(&["serve", "kv", "--listen", &address], &expected);
     let metrics = ["serve", "synthetic", "--listen", "127.0.0.1:0", "--metrics", &address];
     fail(&metrics, &[&format!("cannot serve metrics at {address}")]);
+}
+
+#[test]
+fn pages_are_published_where_that_is_wanted() {
+    let folder = tempfile::tempdir().unwrap();
+    let pages = folder.path().to_str().unwrap();
+    let server = Served::start(&["synthetic", "--pages", pages, "--slo", "5s"]);
+    let address = server.address();
+    let page = std::fs::read_dir(folder.path()).unwrap().next().expect("a page").unwrap().path();
+    let reader = Reader::open(page).unwrap();
+    assert_eq!(reader.description().name, "synthetic");
+    assert!(address.ends_with(&format!(":{}", reader.description().port)));
+    succeed(&["load", &address, "--rate", "100", "--warm-up", "0s", "--time", "50ms"]);
+    assert!(reader.counters().unwrap().requests > 0);
+    assert_eq!(server.signalled(Signal::SIGTERM).code(), Some(0));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]

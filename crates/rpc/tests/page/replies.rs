@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use seawall_control::request::{Rejected, Stage};
-use seawall_rpc::{CallError, Context, Request, Server, Status};
+use seawall_rpc::{Budget, CallError, Context, Request, Server, Status};
 use tokio::sync::Semaphore;
 
 use super::{paged, reader, settled};
@@ -82,4 +82,22 @@ async fn threads_count_side_by_side() {
     }
     let counters = settled(&server).await;
     assert_eq!((counters.requests, counters.shed, counters.unserved), (800, 0, 0));
+}
+
+#[tokio::test]
+async fn what_a_replica_takes_was_shed_here_and_counts_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let replica = Server::start(paged(folder.path(), "replica"), router()).unwrap();
+    let mut config = paged(folder.path(), "first");
+    config.spill.replicas = vec![replica.address()];
+    config.budget = Budget::Fixed(Duration::from_nanos(1)); // which each wait for the worker exceeds
+    let first = Server::start(config, router()).unwrap();
+    until(|| first.stats().spill_replicas == 1).await;
+    let client = session(&first).await;
+    for _ in 0..5 {
+        client.call(Request::new(ECHO, "served")).await.unwrap();
+    }
+    let (first, replica) = (settled(&first).await, settled(&replica).await);
+    assert_eq!((first.requests, first.shed, first.unserved), (0, 5, 0));
+    assert_eq!((replica.requests, replica.shed, replica.unserved), (5, 0, 0));
 }
