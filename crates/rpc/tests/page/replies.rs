@@ -90,7 +90,7 @@ async fn what_a_replica_takes_was_shed_here_and_counts_there() {
     let replica = Server::start(paged(folder.path(), "replica"), router()).unwrap();
     let mut config = paged(folder.path(), "first");
     config.spill.replicas = vec![replica.address()];
-    config.budget = Budget::Fixed(Duration::from_nanos(1)); // which each wait for the worker exceeds
+    config.budget = Budget::Fixed(Duration::from_nanos(1)); // each wait for the worker is more
     let first = Server::start(config, router()).unwrap();
     until(|| first.stats().spill_replicas == 1).await;
     let client = session(&first).await;
