@@ -58,6 +58,9 @@ struct bpf_dynptr {
 extern int bpf_dynptr_from_skb(struct sk_buff *skb, __u64 flags, struct bpf_dynptr *to) __ksym
 	__weak;
 
+/* Since Linux 6.2: reads without a call, and zeros where nothing is. */
+extern void *bpf_rdonly_cast(const void *at, __u32 type) __ksym __weak;
+
 enum protocol { NATIVE, THRIFT };
 
 /* What user space says of a service. */
@@ -174,12 +177,18 @@ static __always_inline bool reaches_all(void)
 	return bpf_ksym_exists(bpf_dynptr_from_skb);
 }
 
+/* Whether this much lies in the packet's first buffer, as headers do when they come here. */
+static __always_inline bool is_linear(struct packet *packet, __u32 offset, __u32 len)
+{
+	return offset + len <= packet->skb->len - packet->skb->data_len;
+}
+
 /* Copies what lies in the packet's first buffer, and elsewhere where the kernel lets it. */
 static __always_inline bool load(struct packet *packet, __u32 offset, void *to, __u32 len)
 {
 	struct sk_buff *skb = packet->skb;
 
-	if (offset + len <= skb->len - skb->data_len)
+	if (is_linear(packet, offset, len))
 		return bpf_probe_read_kernel(to, len, skb->data + offset) == 0;
 	if (!reaches_all() || bpf_dynptr_from_skb(skb, 0, &packet->data))
 		return false;
@@ -202,85 +211,97 @@ int reads_tai(void *unused)
 	return bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_ktime_get_tai_ns);
 }
 
-struct ports_of_tcp {
+/* As on the wire. Where they lie in these structures never changes. */
+struct iphdr {
+	__u8 version_words, tos;
+	__be16 len, id, fragment;
+	__u8 ttl, protocol;
+	__be16 check;
+	__u32 source, dest;
+};
+
+struct ipv6hdr {
+	__be32 flow;
+	__be16 len;
+	__u8 next, hops;
+	__u32 source[4], dest[4];
+};
+
+struct tcphdr {
 	__be16 source, dest;
 	__be32 seq, ack;
 	__u8 data_offset; /* in its upper half, in words */
 	__u8 flags;
 };
 
-struct ipv4 {
-	__u8 version_words, tos;
-	__be16 len, id, fragment;
-	__u8 ttl, protocol;
-	__be16 check;
-	__u32 source, dest;
-	struct ports_of_tcp tcp; /* there if the header has no options */
-};
-
-struct ipv6 {
-	__be32 flow;
-	__be16 len;
-	__u8 next, hops;
-	__u32 source[4], dest[4];
-	struct ports_of_tcp tcp;
-};
-
 /* Shorter packets hold no request: acknowledgements, above all. */
 #define DATA_MIN 31
 
-static __always_inline __u32 found_at(__u32 found, struct address *address)
+/* A header in place, or a copy of it in `copy` where the kernel does not let a program look there;
+ * 0 if there is none. Only one of the two is ever there for the verifier to see. */
+#define HEADER(packet, at, type, copy) \
+	(!is_linear(packet, at, sizeof(struct type)) ? 0 : \
+	 bpf_ksym_exists(bpf_rdonly_cast) ? \
+		 (struct type *)bpf_rdonly_cast((packet)->skb->data + (at), \
+						bpf_core_type_id_kernel(struct type)) : \
+	 load(packet, at, copy, sizeof(struct type)) ? (copy) : 0)
+
+static __always_inline __u32 found_at(struct packet *packet, __u32 found, __be16 port, __u32 at,
+				      bool is_v6)
 {
+	struct address address = { .port = port };
 	__u32 *slot;
 
 	if (!(found & BY_ADDRESS))
 		return found;
-	slot = bpf_map_lookup_elem(&addresses, address);
+	address.ip[2] = bpf_htonl(0xffff);
+	if (is_v6 ? !load(packet, at, address.ip, 16) : !load(packet, at, &address.ip[3], 4))
+		return 0;
+	slot = bpf_map_lookup_elem(&addresses, &address);
 	return slot ? *slot + 1 : found & ~BY_ADDRESS;
 }
 
 /* The slot and 1 of the service that a packet goes to, 0 if it is not ours, and where the data
  * begin. */
-static __always_inline __u32 find_v4(struct packet *packet, __u32 *at)
+static __always_inline __u32 find(struct packet *packet, __u32 *at, __u32 tcp_at, __u32 ip_at,
+				  bool is_v6)
 {
-	struct ipv4 ip;
-	__u32 words, found;
+	struct tcphdr copy, *tcp = HEADER(packet, tcp_at, tcphdr, &copy);
+	__be16 port;
+	__u32 found;
 
-	if (packet->skb->len < *at + 40 + DATA_MIN || !load(packet, *at, &ip, sizeof(ip)))
+	if (!tcp)
 		return 0;
-	words = ip.version_words & 15;
-	if (ip.protocol != IPPROTO_TCP || ip.fragment & bpf_htons(0x3fff))
-		return 0;
-	if (words != 5 && !load(packet, *at + 4 * words, &ip.tcp, sizeof(ip.tcp)))
-		return 0;
-	found = ports[bpf_ntohs(ip.tcp.dest)];
+	port = tcp->dest;
+	found = ports[bpf_ntohs(port)];
 	if (!found)
 		return 0;
-	struct address address = {
-		.ip = { 0, 0, bpf_htonl(0xffff), ip.dest },
-		.port = ip.tcp.dest,
-	};
-	*at += 4 * words + 4 * (ip.tcp.data_offset >> 4);
-	return found_at(found, &address);
+	*at = tcp_at + 4 * (tcp->data_offset >> 4);
+	return found_at(packet, found, port, ip_at, is_v6);
+}
+
+static __always_inline __u32 find_v4(struct packet *packet, __u32 *at)
+{
+	struct iphdr copy, *ip;
+
+	if (packet->skb->len < *at + 40 + DATA_MIN)
+		return 0;
+	ip = HEADER(packet, *at, iphdr, &copy);
+	if (!ip || ip->protocol != IPPROTO_TCP || ip->fragment & bpf_htons(0x3fff))
+		return 0;
+	return find(packet, at, *at + 4 * (ip->version_words & 15), *at + 16, false);
 }
 
 static __always_inline __u32 find_v6(struct packet *packet, __u32 *at)
 {
-	struct ipv6 ip;
-	__u32 found;
+	struct ipv6hdr copy, *ip;
 
-	if (packet->skb->len < *at + 60 + DATA_MIN || !load(packet, *at, &ip, sizeof(ip)) ||
-	    ip.next != IPPROTO_TCP)
+	if (packet->skb->len < *at + 60 + DATA_MIN)
 		return 0;
-	found = ports[bpf_ntohs(ip.tcp.dest)];
-	if (!found)
+	ip = HEADER(packet, *at, ipv6hdr, &copy);
+	if (!ip || ip->next != IPPROTO_TCP)
 		return 0;
-	struct address address = {
-		.ip = { ip.dest[0], ip.dest[1], ip.dest[2], ip.dest[3] },
-		.port = ip.tcp.dest,
-	};
-	*at += 40 + 4 * (ip.tcp.data_offset >> 4);
-	return found_at(found, &address);
+	return find(packet, at, *at + 40, *at + 24, true);
 }
 
 /* The native header: WIRE.md. */
@@ -423,7 +444,8 @@ static __always_inline void on_late(__u32 slot, __u16 number, __u64 late_by, __u
 	/* Clocks that disagree make everything late, for ever; a surge is shorter. */
 	if (!late_since[slot])
 		late_since[slot] = now;
-	if (now - late_since[slot] > late_max_ns) {
+	/* Another CPU may have read its clock after this one. */
+	if ((__s64)(now - late_since[slot]) > (__s64)late_max_ns) {
 		count->disbelieved++;
 		return;
 	}

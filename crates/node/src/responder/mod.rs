@@ -17,6 +17,7 @@
 mod boosts;
 mod clock;
 mod config;
+pub mod measure;
 mod stats;
 mod table;
 mod unavailable;

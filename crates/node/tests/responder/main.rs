@@ -3,6 +3,7 @@
 
 mod link;
 
+use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,6 +12,7 @@ use std::time::Duration;
 use link::{Link, ago, call, frame, thrift};
 use seawall_control::Instant;
 use seawall_control::wire::RequestOp;
+use seawall_node::RunQueues;
 use seawall_node::responder::{
     Boost, Config, Decision, FirstResponder, Path, Protocol, Service, Slot, Stats, Unavailable,
     WorkerConfig, monotonic_now,
@@ -27,8 +29,14 @@ fn patient() -> Config {
 }
 
 fn load(config: &Config) -> Option<FirstResponder> {
+    if !is_modern() {
+        eprintln!("not tested: before Linux 6.12, data on the loopback device are out of reach");
+        return None;
+    }
     match FirstResponder::load(config) {
         Ok(responder) => Some(responder),
+        // Where the kernel takes other programs of ours, this one is wrong.
+        Err(error) if RunQueues::open().is_ok() => panic!("{error:?}"),
         Err(
             reason @ (Unavailable::NoBtf
             | Unavailable::NotPermitted { .. }
@@ -40,6 +48,13 @@ fn load(config: &Config) -> Option<FirstResponder> {
         }
         Err(other) => panic!("{other}"),
     }
+}
+
+/// Whether the kernel has all that the program can use: it is Linux 6.12 or later.
+fn is_modern() -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    (numbers.next(), numbers.next()) >= (Some(6), Some(12))
 }
 
 fn service(name: &str, port: u16) -> Service {
