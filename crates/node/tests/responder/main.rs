@@ -2,6 +2,7 @@
 //! tests say why and pass.
 
 mod link;
+mod same;
 
 use std::fs;
 use std::io;
@@ -22,7 +23,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 /// No machine is so slow that something in time becomes late, or something frozen thaws.
 const LATE: Duration = Duration::from_secs(1800);
-const MOMENT: Duration = Duration::from_nanos(1);
+/// Packets that follow each other are further apart.
+const MOMENT: Duration = Duration::from_micros(1);
 
 fn patient() -> Config {
     Config { window: HOUR, boost: HOUR, age_max: HOUR, late_max: HOUR }
