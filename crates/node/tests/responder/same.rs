@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use seawall_control::Instant;
-use seawall_control::scaling::responder;
+use seawall_control::scaling::responder::{self, Trust, Unbelievable};
 use seawall_node::responder::{
     Boost, Config, Decision, Path, Rehearsal, Service, Slot, Stats, WorkerConfig,
 };
@@ -51,7 +51,7 @@ fn services() -> Vec<Service> {
 #[derive(Default)]
 struct Pure {
     responder: responder::Responder,
-    late_since: [Option<Instant>; SERVICES as usize],
+    trust: [Trust; SERVICES as usize],
     stats: Stats,
 }
 
@@ -61,31 +61,29 @@ impl Pure {
         let stats = &mut self.stats;
         stats.requests += 1;
         let config = config();
-        let passed = it.now_ns.checked_sub(it.start_time_ns).map(Duration::from_nanos);
-        let (count, passed) = match passed {
-            _ if it.start_time_ns == 0 => (&mut stats.no_start, None),
-            None => (&mut stats.future, None),
-            Some(passed) if passed > config.age_max => (&mut stats.stale, None),
-            Some(passed) if passed <= expected(it.slot) => (&mut stats.in_time, Some(passed)),
-            Some(passed) => (&mut stats.frozen, Some(passed)),
-        };
-        *count += 1;
-        let passed = passed?;
-        let late_since = &mut self.late_since[usize::from(it.slot)];
-        if passed <= expected(it.slot) {
-            *late_since = None;
-        } else if it.now.since(*late_since.get_or_insert(it.now)) > config.late_max {
-            stats.frozen -= 1;
-            stats.disbelieved += 1;
-            return None;
-        }
         let window = if it.path == SHORT.number { SHORT.window } else { config.window };
         let expected = Some(expected(it.slot));
-        let config = responder::Config { expected, window, age_max: config.age_max };
-        let late_by = self.responder.on_arrival(it.now, it.path, passed, &config)?;
-        stats.frozen -= 1;
-        stats.boosts += 1;
-        Some(late_by)
+        let judged = responder::Config { expected, window, age_max: config.age_max };
+        let passed = match responder::observed(it.start_time_ns, it.now_ns, config.age_max) {
+            Ok(passed) => passed,
+            Err(claim) => {
+                *match claim {
+                    Unbelievable::Absent => &mut stats.no_start,
+                    Unbelievable::Future => &mut stats.future,
+                    Unbelievable::Stale => &mut stats.stale,
+                } += 1;
+                return None;
+            }
+        };
+        let is_late = responder::lateness(passed, &judged).is_some();
+        let trust = &mut self.trust[usize::from(it.slot)];
+        if !trust.on_judged(it.now, is_late, config.late_max) {
+            *if is_late { &mut stats.disbelieved } else { &mut stats.in_time } += 1;
+            return None;
+        }
+        let late_by = self.responder.on_arrival(it.now, it.path, passed, &judged);
+        *if late_by.is_some() { &mut stats.boosts } else { &mut stats.frozen } += 1;
+        late_by
     }
 }
 
