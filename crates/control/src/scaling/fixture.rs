@@ -1,5 +1,6 @@
 //! Containers for tests.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 use std::vec::Vec;
 
@@ -78,6 +79,9 @@ impl World {
 
 /// Carries decisions out in their order, and checks that each can be.
 pub(super) fn apply(snapshot: &mut Snapshot, outcome: &Outcome) {
+    // Of those that are listed twice, the first counts.
+    let mut seen = BTreeSet::new();
+    snapshot.containers.retain(|container| seen.insert(container.id));
     let given = |snapshot: &Snapshot| -> u64 {
         snapshot.containers.iter().map(|container| u64::from(container.units)).sum()
     };

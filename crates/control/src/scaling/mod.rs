@@ -19,10 +19,13 @@ pub mod growth;
 pub mod hint;
 pub mod intake;
 mod ledger;
+pub mod memory;
 mod outcome;
 pub mod parties;
 pub mod pool;
 pub mod profile;
+#[cfg(test)]
+mod properties;
 mod reason;
 mod refusals;
 pub mod responder;
@@ -33,6 +36,7 @@ pub mod vpa;
 
 pub use config::{Config, NAMES};
 pub use facts::{Averages, Container, ContainerId, Counters, Expected, Node, Report, Snapshot};
+pub use memory::{Memory, Remembered};
 pub use outcome::{Candidate, Change, Decision, Outcome};
 pub use reason::{Causes, Reason};
 pub use refusals::{Absurd, Refusals};

@@ -20,6 +20,7 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::intake::{Measured, check_duration};
+use super::memory::Remembered;
 use super::roster::Roster;
 use super::{ContainerId, Expected};
 use crate::config::{ConfigError, duration};
@@ -153,6 +154,31 @@ impl Profiles {
         }
     }
 
+    pub(super) fn knows(&self, id: ContainerId) -> bool {
+        self.profiles.find(id).is_some()
+    }
+
+    /// What was learned of a container that the next observation is about.
+    pub(super) fn recall(&mut self, entry: &Remembered) {
+        let mut profile = Profile::default();
+        profile.learned[EXEC] = entry.exec_ns;
+        profile.learned[QUEUE_BUILDUP] = entry.queue_buildup;
+        profile.learned[TIME_FROM_START] = entry.time_from_start_ns;
+        profile.learned[RESIDUAL] = entry.residual_ns;
+        self.profiles.insert(ContainerId(entry.id), profile);
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Remembered> + '_ {
+        self.profiles.iter().map(|(id, profile)| Remembered {
+            id: id.0,
+            exec_ns: profile.learned[EXEC],
+            time_from_start_ns: profile.learned[TIME_FROM_START],
+            queue_buildup: profile.learned[QUEUE_BUILDUP],
+            residual_ns: profile.learned[RESIDUAL],
+            exec_avg: Vec::new(),
+        })
+    }
+
     pub(super) fn find(&self, id: ContainerId) -> Option<Expected> {
         let expected = self.profiles.find(id)?.expected(self.config.factor);
         (expected != Expected::default()).then_some(expected)
@@ -242,4 +268,93 @@ fn first_quartile(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     let at = values.len() / 4;
     *values.select_nth_unstable_by(at, f64::total_cmp).1
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::fixture::World;
+    use super::super::{Config, ContainerId, Expected};
+
+    /// A world whose containers are profiled.
+    fn world() -> World {
+        let mut world = World::new(&Config::named("static").unwrap(), 8, &[2]);
+        world.snapshot.containers[0].expected = Expected::default();
+        world
+    }
+
+    /// So many seconds of 1000 requests each, with this execution and this share of the CPU.
+    fn seconds(world: &mut World, seconds: u32, exec_us: u64, cpus: Option<f64>) {
+        for _ in 0..seconds * 100 {
+            world.serve(0, 10, exec_us, exec_us / 5);
+            world.counters(0).in_flight = 10_000;
+            if let Some(cpus) = cpus {
+                let time = &mut world.snapshot.containers[0].cpu_time;
+                let used = Duration::from_millis(10).mul_f64(cpus);
+                *time = Some(time.unwrap_or_default() + used);
+            }
+            world.step();
+        }
+    }
+
+    fn exec_us(world: &World) -> Option<u128> {
+        Some(world.scaler.profiled(ContainerId(0))?.exec?.as_micros())
+    }
+
+    #[test]
+    fn expects_twice_what_low_load_takes() {
+        let mut world = world();
+        seconds(&mut world, 3, 1_000, Some(0.5));
+        assert_eq!(exec_us(&world), None, "three windows are too few");
+        seconds(&mut world, 3, 1_000, Some(0.5));
+        assert_eq!(exec_us(&world), Some(1_600), "1000 us, without 200 us of waits, twice");
+        // High load does not count, and what is slower at low load does not either.
+        seconds(&mut world, 10, 300, Some(1.9));
+        seconds(&mut world, 10, 3_000, Some(0.5));
+        assert_eq!(exec_us(&world), Some(1_600));
+        // What is faster does, once it is more than a quarter of the windows.
+        seconds(&mut world, 10, 500, Some(0.5));
+        assert_eq!(exec_us(&world), Some(800));
+    }
+
+    #[test]
+    fn without_cpu_time_the_lowest_counts() {
+        let mut world = world();
+        seconds(&mut world, 6, 9_000, None);
+        assert_eq!(exec_us(&world), Some(14_400));
+        seconds(&mut world, 6, 1_000, None);
+        assert_eq!(exec_us(&world), Some(1_600));
+        seconds(&mut world, 60, 9_000, None);
+        assert_eq!(exec_us(&world), Some(1_600));
+    }
+
+    #[test]
+    fn hints_shed_requests_and_boosts_are_no_low_load() {
+        for spoil in [
+            |world: &mut World| world.counters(0).hinted += 1,
+            |world: &mut World| world.counters(0).shed += 1,
+            |world: &mut World| world.snapshot.containers[0].level = 1,
+        ] {
+            let mut world = world();
+            world.snapshot.node.levels = 3;
+            for _ in 0..12 {
+                spoil(&mut world);
+                seconds(&mut world, 1, 1_000, None);
+            }
+            assert_eq!(exec_us(&world), None);
+        }
+    }
+
+    #[test]
+    fn a_new_version_is_profiled_anew() {
+        let mut world = world();
+        seconds(&mut world, 6, 1_000, None);
+        *world.counters(0) = super::super::Counters::default();
+        world.step();
+        seconds(&mut world, 2, 2_000, None);
+        assert_eq!(exec_us(&world), Some(1_600), "the old profile serves");
+        seconds(&mut world, 4, 2_000, None);
+        assert_eq!(exec_us(&world), Some(3_200));
+    }
 }

@@ -40,12 +40,19 @@ impl<T> Roster<T> {
         }
     }
 
+    /// Adds a value before its container appears in a snapshot. It is kept if the next one has it.
+    pub(super) fn insert(&mut self, id: ContainerId, value: T) {
+        match self.entries.binary_search_by_key(&id, |entry| entry.0) {
+            Ok(at) => self.entries[at].1 = value,
+            Err(at) => self.entries.insert(at, (id, value)),
+        }
+    }
+
     pub(super) fn find(&self, id: ContainerId) -> Option<&T> {
         let at = self.entries.binary_search_by_key(&id, |entry| entry.0).ok()?;
         Some(&self.entries[at].1)
     }
 
-    #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = (ContainerId, &T)> {
         self.entries.iter().map(|(id, value)| (*id, value))
     }

@@ -1,12 +1,15 @@
 //! Runs a policy: from a snapshot to decisions.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use core::fmt;
 use core::time::Duration;
 
 use super::intake::{self, Intake, Measured};
 use super::ledger::Ledger;
+use super::memory::{self, Memory, Remembered};
 use super::profile::{self, Profiles};
+use super::sensitivity::Curve;
 use super::{ContainerId, Expected, Outcome, Refusals, Snapshot};
 use crate::time::Instant;
 
@@ -18,6 +21,14 @@ pub(super) trait Policy: fmt::Debug + Send {
     /// Decides once. `containers` are in the order of their ids; the ledger names them by their
     /// place.
     fn decide(&mut self, now: Instant, containers: &[Measured], ledger: &mut Ledger<'_>);
+
+    /// What it has learned of a container's units, if it learns that.
+    fn curve(&self, _container: ContainerId) -> Option<&Curve> {
+        None
+    }
+
+    /// What it had learned of a container that the next decision is about.
+    fn recall(&mut self, _container: ContainerId, _curve: Curve) {}
 }
 
 /// A policy with all that it needs: what a node agent or a simulator drives.
@@ -53,6 +64,8 @@ pub struct Scaler {
     intake: Intake,
     profiles: Profiles,
     policy: Box<dyn Policy>,
+    /// What is remembered of containers that have not come yet.
+    awaited: BTreeMap<ContainerId, Remembered>,
 }
 
 impl Scaler {
@@ -69,7 +82,24 @@ impl Scaler {
             intake: Intake::new(intake),
             profiles: Profiles::new(profile),
             policy,
+            awaited: BTreeMap::new(),
         }
+    }
+
+    /// Takes up what was learned before, for containers that have not come yet; those that have
+    /// know better. The number of entries that were refused: because they are absurd, or more than
+    /// [`memory::CONTAINERS_MAX`].
+    pub fn recall(&mut self, memory: Memory) -> usize {
+        let mut refused = 0;
+        for entry in memory.containers {
+            let is_full = self.awaited.len() >= memory::CONTAINERS_MAX;
+            if is_full || !entry.is_sound() {
+                refused += 1;
+            } else {
+                self.awaited.insert(ContainerId(entry.id), entry);
+            }
+        }
+        refused
     }
 
     /// Decides once. `now` does not decrease; call it every [`interval`](Self::interval), and carry
@@ -77,10 +107,36 @@ impl Scaler {
     pub fn on_snapshot(&mut self, now: Instant, snapshot: &Snapshot) -> Outcome {
         let node = intake::sound(snapshot.node);
         let mut containers = self.intake.read(now, snapshot);
+        if !self.awaited.is_empty() {
+            self.remember(&containers);
+        }
         self.profiles.observe(now, node.level_base, &mut containers);
         let mut ledger = Ledger::new(node, &containers);
         self.policy.decide(now, &containers, &mut ledger);
         ledger.close()
+    }
+
+    fn remember(&mut self, containers: &[Measured]) {
+        for container in containers {
+            let Some(entry) = self.awaited.remove(&container.id) else { continue };
+            if !self.profiles.knows(container.id) {
+                self.profiles.recall(&entry);
+                self.policy.recall(container.id, Curve::recall(&entry.exec_avg));
+            }
+        }
+    }
+
+    /// What was learned, of the containers of the latest snapshot and of those that are still
+    /// awaited.
+    pub fn memory(&self) -> Memory {
+        let present = self.profiles.iter().map(|mut entry| {
+            let curve = self.policy.curve(ContainerId(entry.id));
+            entry.exec_avg = curve.into_iter().flat_map(Curve::iter).collect();
+            entry
+        });
+        let entries = present.filter(|entry| !entry.is_empty());
+        let entries = entries.chain(self.awaited.values().cloned());
+        Memory { containers: entries.take(memory::CONTAINERS_MAX).collect() }
     }
 
     /// The policy's name, one of [`NAMES`](super::NAMES).

@@ -76,6 +76,17 @@ impl Curve {
         self.averages.remove(&farthest);
     }
 
+    /// As it was learned before, those at the fewest units if they are too many.
+    pub(super) fn recall(averages: &[(u32, f64)]) -> Self {
+        let averages = averages.iter().copied().take(ALLOCATIONS_MAX).collect();
+        Self { averages, pending: None }
+    }
+
+    /// All that was learned.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, f64)> + '_ {
+        self.averages.iter().map(|(units, average)| (*units, *average))
+    }
+
     /// `sens[units]`: the share of the execution time that one unit more than `units` saves. `None`
     /// while one of the two was not tried.
     pub(super) fn sensitivity(&self, units: u32) -> Option<f64> {

@@ -11,7 +11,7 @@ use crate::scaling::ledger::Ledger;
 use crate::scaling::roster::Roster;
 use crate::scaling::scaler::Policy;
 use crate::scaling::sensitivity::Curve;
-use crate::scaling::{Causes, Reason};
+use crate::scaling::{Causes, ContainerId, Reason};
 use crate::time::Instant;
 
 /// Scores, and gives one unit at a time.
@@ -79,6 +79,14 @@ impl Policy for Paper {
                 && !self.raise(&containers[wish.at], &wish, ledger);
             ledger.nominate(wish.at, wish.score, wish.sensitivity, is_unmet);
         }
+    }
+
+    fn curve(&self, container: ContainerId) -> Option<&Curve> {
+        self.states.find(container).map(|state| &state.curve)
+    }
+
+    fn recall(&mut self, container: ContainerId, curve: Curve) {
+        self.states.insert(container, State { curve, ..State::default() });
     }
 }
 

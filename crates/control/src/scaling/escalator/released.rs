@@ -7,7 +7,7 @@ use crate::scaling::ledger::Ledger;
 use crate::scaling::roster::Roster;
 use crate::scaling::scaler::Policy;
 use crate::scaling::sensitivity::Curve;
-use crate::scaling::{Causes, Reason};
+use crate::scaling::{Causes, ContainerId, Reason};
 use crate::time::Instant;
 
 /// A container is slow, or in order, at these multiples of what is expected.
@@ -83,6 +83,14 @@ impl Policy for Released {
             self.downscale(containers, ledger);
         }
         self.upscale(containers, &scores, ledger);
+    }
+
+    fn curve(&self, container: ContainerId) -> Option<&Curve> {
+        self.curves.find(container)
+    }
+
+    fn recall(&mut self, container: ContainerId, curve: Curve) {
+        self.curves.insert(container, curve);
     }
 }
 
