@@ -152,3 +152,82 @@ impl<'a> Ledger<'a> {
         Outcome { decisions, candidates: self.candidates }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::container;
+    use super::super::intake::{Config, Intake};
+    use super::super::{Container, Snapshot};
+    use super::*;
+    use crate::time::Instant;
+
+    const REASON: Reason = Reason::Idle;
+
+    fn measured(containers: &[Container]) -> Vec<Measured> {
+        let snapshot = Snapshot { node: Node::default(), containers: containers.to_vec() };
+        Intake::new(Config::default()).read(Instant::ORIGIN, &snapshot)
+    }
+
+    fn node(units: u32) -> Node {
+        Node { units, levels: 5, level_base: 1, ..Node::default() }
+    }
+
+    #[test]
+    fn what_is_taken_can_be_given_and_comes_first() {
+        let containers = measured(&[container(1, 3), container(2, 3), container(3, 3)]);
+        let mut ledger = Ledger::new(node(9), &containers);
+        assert_eq!(ledger.give(0, 1, REASON), 0, "nothing is free");
+        assert_eq!(ledger.take(2, 9, REASON), 2, "down to the floor");
+        assert_eq!((ledger.free(), ledger.give(0, 5, REASON)), (2, 2));
+        assert_eq!((ledger.give(1, 1, REASON), ledger.free()), (0, 0));
+        assert!(ledger.set_hint(0, 3, REASON) && ledger.set_level(1, 4, REASON));
+        let changes: Vec<Change> = ledger.close().decisions.iter().map(|it| it.change).collect();
+        let expected = [
+            Change::Units { from: 3, to: 1 },
+            Change::Hint { from: 0, to: 3 },
+            Change::Units { from: 3, to: 5 },
+            Change::Level { from: 0, to: 4 },
+        ];
+        assert_eq!(changes, expected);
+    }
+
+    #[test]
+    fn each_resource_of_a_container_changes_once() {
+        let containers = measured(&[container(1, 3)]);
+        let mut ledger = Ledger::new(node(9), &containers);
+        assert_eq!((ledger.take(0, 1, REASON), ledger.give(0, 1, REASON)), (1, 0));
+        assert_eq!(ledger.take(0, 1, REASON), 0);
+        assert!(ledger.set_level(0, 2, REASON) && !ledger.set_level(0, 3, REASON));
+        assert!(ledger.set_hint(0, 2, REASON) && !ledger.set_hint(0, 3, REASON));
+        assert_eq!(ledger.close().decisions.len(), 3);
+    }
+
+    #[test]
+    fn limits_ladders_and_what_does_not_change() {
+        let full = Container { limit: 3, level: 4, ..container(1, 3) };
+        let mut containers = measured(&[full, container(2, 3)]);
+        (containers[0].level, containers[1].level) = (4, 1);
+        let mut ledger = Ledger::new(node(100), &containers);
+        assert_eq!(ledger.give(0, 1, REASON), 0);
+        assert!(!ledger.set_level(0, 9, REASON) && !ledger.set_level(1, 0, REASON));
+        assert!(!ledger.set_hint(0, 0, REASON));
+        assert_eq!(ledger.close().decisions, []);
+    }
+
+    #[test]
+    fn quotas_that_others_changed_are_brought_back_within_the_bounds() {
+        let starved = Container { floor: 4, ..container(1, 1) };
+        let fat = Container { limit: 6, ..container(2, 9) };
+        let containers = measured(&[starved, fat]);
+        // They have ten, the node has eight: two are nobody's.
+        let mut ledger = Ledger::new(node(8), &containers);
+        assert!(ledger.is_overdrawn());
+        assert_eq!(ledger.give(0, 1, REASON), 0);
+        assert_eq!(ledger.take(1, 1, REASON), 3);
+        assert_eq!((ledger.is_overdrawn(), ledger.free()), (false, 1));
+        assert_eq!(ledger.give(0, 1, REASON), 0, "less than its floor is no decision");
+
+        let mut ledger = Ledger::new(node(20), &containers);
+        assert_eq!(ledger.give(0, 1, REASON), 3);
+    }
+}
