@@ -14,6 +14,7 @@
 //! Deviation: the paper has a kernel module with two threads on CPUs of their own. A program in the
 //! kernel does the first one's work here, and of the second one's all that is a word in memory.
 
+mod bell;
 mod boosts;
 mod clock;
 mod config;
@@ -36,6 +37,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, ProgramInput};
 
 use seawall_control::Instant;
 
+pub use bell::{Bell, BellError, BellStats};
 pub use boosts::Boosts;
 pub use clock::monotonic_now;
 pub use config::{Config, Path, Protocol, RAISED_MAX, Refused, SERVICES_MAX, Service};

@@ -89,13 +89,26 @@ pub struct WorkerStats {
     pub is_realtime: bool,
 }
 
+/// What the thread that raises shares with who started it.
 #[derive(Debug, Default)]
-struct Shared {
-    stop: AtomicBool,
-    is_realtime: AtomicBool,
+pub(super) struct Shared {
+    pub(super) stop: AtomicBool,
+    pub(super) is_realtime: AtomicBool,
     decisions: AtomicU64,
     lowered: AtomicU64,
     failed: AtomicU64,
+}
+
+impl Shared {
+    pub(super) fn stats(&self) -> WorkerStats {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        WorkerStats {
+            decisions: load(&self.decisions),
+            lowered: load(&self.lowered),
+            failed: load(&self.failed),
+            is_realtime: self.is_realtime.load(Ordering::Relaxed),
+        }
+    }
 }
 
 /// The thread that reads decisions. It ends when this is dropped, and lowers what is still raised.
@@ -123,13 +136,7 @@ impl Worker {
     }
 
     pub(super) fn stats(&self) -> WorkerStats {
-        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        WorkerStats {
-            decisions: load(&self.shared.decisions),
-            lowered: load(&self.shared.lowered),
-            failed: load(&self.shared.failed),
-            is_realtime: self.shared.is_realtime.load(Ordering::Relaxed),
-        }
+        self.shared.stats()
     }
 }
 
@@ -144,7 +151,7 @@ impl Drop for Worker {
 }
 
 /// Whether this thread has real-time priority now.
-fn enter(config: WorkerConfig) -> bool {
+pub(super) fn enter(config: WorkerConfig) -> bool {
     let Some(priority) = config.priority else { return false };
     let set = ThreadPriority::try_from(priority).map_err(str::to_owned).and_then(|level| {
         set_thread_priority_and_policy(thread_native_id(), level, FIFO)
@@ -157,7 +164,7 @@ fn enter(config: WorkerConfig) -> bool {
 }
 
 fn run(events: &MapHandle, shared: &Shared, boost: Box<dyn Boost>) -> libbpf_rs::Result<()> {
-    let raised = RefCell::new(Raised { boost, until: BTreeMap::new(), shared });
+    let raised = RefCell::new(Raised::new(boost, shared));
     let mut builder = RingBufferBuilder::new();
     builder.add(events, |bytes| {
         if let Some(decision) = decision(bytes) {
@@ -178,14 +185,18 @@ fn run(events: &MapHandle, shared: &Shared, boost: Box<dyn Boost>) -> libbpf_rs:
 }
 
 /// What is raised, and until when.
-struct Raised<'a> {
+pub(super) struct Raised<'a> {
     boost: Box<dyn Boost>,
     until: BTreeMap<Slot, Instant>,
     shared: &'a Shared,
 }
 
-impl Raised<'_> {
-    fn raise(&mut self, decision: &Decision) {
+impl<'a> Raised<'a> {
+    pub(super) fn new(boost: Box<dyn Boost>, shared: &'a Shared) -> Self {
+        Self { boost, until: BTreeMap::new(), shared }
+    }
+
+    pub(super) fn raise(&mut self, decision: &Decision) {
         self.shared.decisions.fetch_add(1, Ordering::Relaxed);
         let result = self.boost.raise(decision);
         self.judge(result);
@@ -196,7 +207,7 @@ impl Raised<'_> {
     }
 
     /// Lowers what is due; for how long nothing else is.
-    fn lower_until(&mut self, now: Instant) -> Duration {
+    pub(super) fn lower_until(&mut self, now: Instant) -> Duration {
         let due: Vec<Slot> =
             self.until.iter().filter(|(_, until)| **until <= now).map(|(slot, _)| *slot).collect();
         for slot in due {
@@ -269,7 +280,7 @@ mod tests {
     fn what_is_raised_is_lowered_at_its_end_and_once() {
         let (told, shared) = (Told::default(), Shared::default());
         let boost = Box::new(told.clone());
-        let mut raised = Raised { boost, until: BTreeMap::new(), shared: &shared };
+        let mut raised = Raised::new(boost, &shared);
         raised.raise(&of(&[1, 2], 10));
         raised.raise(&of(&[2], 20));
         let ms = Duration::from_millis;

@@ -1,0 +1,326 @@
+//! Late requests of which services tell: where the kernel takes no program, or cannot read them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path as FilePath, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use seawall_abi::responder::{DOORBELL, LATE_SIZE, Late};
+use seawall_control::Instant;
+use seawall_control::scaling::responder;
+use thiserror::Error;
+
+use super::clock::monotonic_now;
+use super::config::{Config, Path, Refused, Service};
+use super::table::{Slot, Table};
+use super::worker::{Boost, Decision, Raised, Shared, WorkerConfig, WorkerStats, enter};
+
+/// The agent's end of the doorbell (docs/metrics-page.md): a thread that listens, freezes paths as
+/// the program in the kernel does, and raises. It ends when this is dropped, and lowers what is
+/// still raised.
+///
+/// Slots are given as [`FirstResponder`](super::FirstResponder) gives them: who tells both the same
+/// services in the same order has the same slots.
+#[derive(Debug)]
+pub struct Bell {
+    ear: Arc<Mutex<Ear>>,
+    shared: Arc<Shared>,
+    heard: Arc<Heard>,
+    thread: Option<JoinHandle<()>>,
+    path: PathBuf,
+}
+
+/// What has been heard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BellStats {
+    /// Datagrams.
+    pub rung: u64,
+    /// Those that led to no decision: no record, a port of no service, a frozen path, or absurd.
+    pub ignored: u64,
+    /// What was done.
+    pub worker: WorkerStats,
+}
+
+/// Why nothing is heard.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum BellError {
+    /// It cannot be told that.
+    #[error("the FirstResponder's configuration is refused")]
+    Config(#[from] Refused),
+    /// Another agent is there.
+    #[error("somebody listens at {0} already")]
+    Taken(PathBuf),
+    /// There is no socket to be had.
+    #[error("cannot listen at {path}")]
+    Io {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+#[derive(Debug, Default)]
+struct Heard {
+    rung: AtomicU64,
+    ignored: AtomicU64,
+}
+
+impl Bell {
+    /// Listens beside the pages in `folder`. A socket that a dead agent has left is replaced.
+    ///
+    /// # Errors
+    ///
+    /// If another agent listens there, or there is no socket to be had.
+    pub fn listen(
+        folder: &FilePath,
+        config: &Config,
+        worker: WorkerConfig,
+        boost: Box<dyn Boost>,
+    ) -> Result<Self, BellError> {
+        config.validate()?;
+        let path = folder.join(DOORBELL);
+        let failed = |source| BellError::Io { path: path.clone(), source };
+        let socket = bind(&path).map_err(failed)?.ok_or_else(|| BellError::Taken(path.clone()))?;
+        let (ear, shared) = (Arc::new(Mutex::new(Ear::new(config))), Arc::new(Shared::default()));
+        let heard = Arc::new(Heard::default());
+        let its = (ear.clone(), shared.clone(), heard.clone());
+        let thread = thread::Builder::new().name("doorbell".into()).spawn(move || {
+            let (ear, shared, heard) = its;
+            shared.is_realtime.store(enter(worker), Ordering::Relaxed);
+            if let Err(error) = listen(&socket, &ear, &shared, &heard, boost) {
+                tracing::error!("the doorbell is not heard any more: {error}");
+            }
+        });
+        let thread = Some(thread.map_err(failed)?);
+        Ok(Self { ear, shared, heard, thread, path })
+    }
+
+    /// From now on these services may ring, and no others.
+    ///
+    /// # Errors
+    ///
+    /// If they are refused, and then nothing has changed.
+    pub fn set_services(&self, services: &[Service]) -> Result<(), Refused> {
+        let mut ear = lock(&self.ear);
+        ear.table = ear.table.next(services)?;
+        Ok(())
+    }
+
+    /// Sets for how long these paths are frozen; the others keep what they have.
+    ///
+    /// # Errors
+    ///
+    /// If a window is refused, and then nothing has changed.
+    pub fn set_paths(&self, paths: &[Path]) -> Result<(), Refused> {
+        paths.iter().try_for_each(Path::validate)?;
+        lock(&self.ear).windows.extend(paths.iter().map(|path| (path.number, path.window)));
+        Ok(())
+    }
+
+    /// The slot of a service.
+    pub fn slot(&self, name: &str) -> Option<Slot> {
+        lock(&self.ear).table.slots.get(name).copied()
+    }
+
+    /// What has been heard and done.
+    pub fn stats(&self) -> BellStats {
+        BellStats {
+            rung: self.heard.rung.load(Ordering::Relaxed),
+            ignored: self.heard.ignored.load(Ordering::Relaxed),
+            worker: self.shared.stats(),
+        }
+    }
+}
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // If it panicked, that has been reported.
+            let _ = thread.join();
+        }
+        // Somebody else may have removed it.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn lock(ear: &Mutex<Ear>) -> MutexGuard<'_, Ear> {
+    ear.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// `None` if somebody listens there.
+fn bind(path: &FilePath) -> io::Result<Option<UnixDatagram>> {
+    match UnixDatagram::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            if UnixDatagram::unbound()?.connect(path).is_ok() {
+                return Ok(None);
+            }
+            fs::remove_file(path)?;
+            UnixDatagram::bind(path).map(Some)
+        }
+        bound => bound.map(Some),
+    }
+}
+
+fn listen(
+    socket: &UnixDatagram,
+    ear: &Mutex<Ear>,
+    shared: &Shared,
+    heard: &Heard,
+    boost: Box<dyn Boost>,
+) -> io::Result<()> {
+    let mut raised = Raised::new(boost, shared);
+    let mut bytes = [0; LATE_SIZE + 1];
+    while !shared.stop.load(Ordering::Relaxed) {
+        let sleep = raised.lower_until(monotonic_now());
+        socket.set_read_timeout(Some(sleep))?;
+        let len = match socket.recv(&mut bytes) {
+            Ok(len) => len,
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => continue,
+                _ => return Err(error),
+            },
+        };
+        heard.rung.fetch_add(1, Ordering::Relaxed);
+        match lock(ear).hear(monotonic_now(), &bytes[..len]) {
+            Some(decision) => raised.raise(&decision),
+            None => _ = heard.ignored.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+    raised.lower_until(Instant::from_nanos(u64::MAX));
+    Ok(())
+}
+
+/// Decides, and does nothing.
+#[derive(Debug)]
+struct Ear {
+    table: Table,
+    config: Config,
+    windows: BTreeMap<u16, Duration>,
+    responder: responder::Responder,
+}
+
+impl Ear {
+    fn new(config: &Config) -> Self {
+        Self {
+            table: Table::default(),
+            config: config.clone(),
+            windows: BTreeMap::new(),
+            responder: responder::Responder::new(),
+        }
+    }
+
+    fn hear(&mut self, now: Instant, bytes: &[u8]) -> Option<Decision> {
+        let late = Late::parse(bytes).ok()?;
+        // Services of several addresses cannot be told apart by their port.
+        let slot = self.table.ports.get(&late.port)?;
+        let raised = self.table.rows.get(slot)?.raised.clone();
+        let late_by = Duration::from_nanos(late.late_by_ns);
+        let window = self.windows.get(&late.path).copied().unwrap_or(self.config.window);
+        // The service has taken off what is expected.
+        let expected = Some(Duration::ZERO);
+        let config = responder::Config { expected, window, age_max: self.config.age_max };
+        let late_by = self.responder.on_arrival(now, late.path, late_by, &config)?;
+        let until = now + self.config.boost;
+        Some(Decision { at: now, until, late_by, path: late.path, raised })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+
+    use seawall_abi::responder::Doorbell;
+
+    use super::super::Protocol;
+    use super::*;
+
+    fn services() -> [Service; 2] {
+        let service = |name: &str, port, downstream: &[&str]| Service {
+            name: name.into(),
+            port,
+            addresses: Vec::new(),
+            protocol: Protocol::Native,
+            expected: Duration::from_millis(1),
+            downstream: downstream.iter().map(ToString::to_string).collect(),
+        };
+        [service("front", 80, &["back"]), service("back", 81, &[])]
+    }
+
+    fn late(path: u16, port: u16, late_by_ns: u64) -> Late {
+        Late { path, port, late_by_ns, ..Late::default() }
+    }
+
+    #[test]
+    fn a_ring_raises_once_per_path_and_window() {
+        let mut ear = Ear::new(&Config::default());
+        ear.table = ear.table.next(&services()).unwrap();
+        ear.windows.insert(7, Duration::from_millis(5));
+        let at = |ms: u64| Instant::from_micros(ms * 1_000);
+        let mut hear = |ms, late: Late| ear.hear(at(ms), &late.to_bytes());
+        let decision = hear(0, late(1, 80, 9)).unwrap();
+        assert_eq!((decision.raised.len(), decision.until), (2, at(100)));
+        assert_eq!(decision.late_by, Duration::from_nanos(9));
+        assert_eq!(hear(19, late(1, 81, 9)), None, "frozen");
+        assert_eq!(hear(20, late(1, 81, 9)).unwrap().raised.len(), 1);
+        assert!(hear(0, late(7, 80, 9)).is_some() && hear(4, late(7, 80, 9)).is_none());
+        assert!(hear(5, late(7, 80, 9)).is_some());
+        for absurd in [late(3, 99, 9), late(3, 80, 0), late(3, 80, u64::MAX)] {
+            assert_eq!(hear(50, absurd), None, "{absurd:?}");
+        }
+        assert_eq!(ear.hear(at(60), b"SWLT"), None);
+    }
+
+    struct Teller(Sender<Vec<Slot>>);
+
+    impl Boost for Teller {
+        fn raise(&mut self, decision: &Decision) -> io::Result<()> {
+            self.0.send(decision.raised.clone()).map_err(io::Error::other)
+        }
+
+        fn lower(&mut self, slot: Slot) -> io::Result<()> {
+            self.0.send(vec![slot]).map_err(io::Error::other)
+        }
+    }
+
+    #[test]
+    fn a_service_that_rings_is_raised_and_lowered_in_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let hour = Duration::from_secs(3_600);
+        let config = Config { boost: hour, ..Config::default() };
+        let (tell, told) = channel();
+        let worker = WorkerConfig { priority: None };
+        let listen = |tell| {
+            Bell::listen(folder.path(), &config, worker, Box::new(Teller(tell)) as Box<dyn Boost>)
+        };
+        // What a dead agent has left.
+        drop(UnixDatagram::bind(folder.path().join(DOORBELL)).unwrap());
+        let bell = listen(tell.clone()).unwrap();
+        assert!(matches!(listen(tell), Err(BellError::Taken(_))));
+        bell.set_services(&services()).unwrap();
+        let (front, back) = (bell.slot("front").unwrap(), bell.slot("back").unwrap());
+
+        let service = Doorbell::new(folder.path()).unwrap();
+        assert!(service.ring(&late(1, 99, 9)));
+        assert!(service.ring(&late(1, 80, 9)));
+        let wait = || told.recv_timeout(Duration::from_secs(30)).unwrap();
+        assert_eq!(wait(), [front, back]);
+        let stats = bell.stats();
+        assert_eq!((stats.rung, stats.ignored, stats.worker.decisions), (2, 1, 1));
+        drop(bell);
+        let mut lowered = [wait(), wait()].concat();
+        lowered.sort_unstable();
+        let mut both = [front, back];
+        both.sort_unstable();
+        assert_eq!(lowered, both);
+        assert!(!service.ring(&late(1, 80, 9)), "nobody is there");
+    }
+}
