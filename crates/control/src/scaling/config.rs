@@ -144,6 +144,18 @@ mod tests {
     }
 
     #[test]
+    fn the_document_tells_the_defaults() {
+        let text = include_str!("../../../../docs/scaling.md");
+        let (_, table) = text.split_once("```toml\n").unwrap();
+        let (table, _) = table.split_once("```").unwrap();
+        assert_eq!(toml::from_str::<Config>(table).unwrap(), Config::default());
+        let fields = toml::to_string(&Config::default()).unwrap();
+        for field in fields.lines().filter_map(|line| line.split_once(" = ")) {
+            assert!(table.contains(&format!("{} = ", field.0)), "{} is missing", field.0);
+        }
+    }
+
+    #[test]
     fn what_is_out_of_range_is_named_with_the_range() {
         for (text, message) in [
             ("[intake]\nwindow = '0s'", "intake.window: 0s is out of range; allowed is 10us to 1m"),

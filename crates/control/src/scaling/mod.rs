@@ -8,6 +8,19 @@
 //!
 //! A node agent, or the simulator, takes a [`Snapshot`] once in an interval and carries out what
 //! the [`Outcome`] decides. Nothing here reads a clock or touches a control group.
+//!
+//! | policy | looks at | gives to |
+//! |---|---|---|
+//! | `static` | nothing | nobody |
+//! | `vpa` | CPU that was used | who used what it had, after minutes |
+//! | `caladan` | waits for connections | who waits |
+//! | `parties` | execution with these waits | who is slow, or waits |
+//! | `escalator` | both apart, hints, what a unit brought, what was shed | the cause |
+//!
+//! # What it does not do
+//!
+//! It does not know what a unit is made of, which hyperthread belongs to whom, or which containers
+//! run on other nodes: hints on requests reach those ([`hint`]).
 
 pub mod caladan;
 mod config;

@@ -192,7 +192,8 @@ proptest! {
         let containers = (0..4).map(|id| super::fixture::container(id, 3)).collect();
         let snapshot = Snapshot { node: Node { units: 20, ..Node::default() }, containers };
         for step in 1..5 {
-            apply(&mut snapshot.clone(), &scaler.on_snapshot(Instant::from_micros(step), &snapshot));
+            let outcome = scaler.on_snapshot(Instant::from_micros(step), &snapshot);
+            apply(&mut snapshot.clone(), &outcome);
         }
     }
 }
