@@ -171,8 +171,6 @@ metrics! {
         "Requests refused because their session sent more than its window";
     PRIVILEGE_VIOLATIONS = "seawall_privilege_violations_total", Counter, Count, [],
         "Requests whose sender claimed a priority or privilege that it had no right to";
-    HINTS_DISTRUSTED = "seawall_hints_distrusted_total", Counter, Count, [],
-        "Requests whose upscale hint was struck out, because their sender is not believed";
 
     // Clients: of one session each, so not at the endpoint of a server.
     CREDIT_WINDOW = "seawall_credit_window", Gauge, Count, [],

@@ -13,7 +13,7 @@ mod config;
 use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -22,7 +22,7 @@ use seawall_abi::responder::{Doorbell, Late};
 use seawall_control::Instant;
 use seawall_control::request::{Claims, Stage};
 use seawall_control::scaling::growth;
-use seawall_control::scaling::responder::{self, Responder, lateness};
+use seawall_control::scaling::responder::{self, Responder, Trust, lateness, observed};
 use seawall_control::time::nanos;
 use thiserror::Error;
 
@@ -36,11 +36,24 @@ use crate::clock;
 #[derive(Debug)]
 pub(super) struct Page {
     publisher: Arc<Publisher>,
-    responder: Mutex<Responder>,
+    judge: Mutex<Judge>,
+    /// The last request that could be judged was late.
+    was_late: AtomicBool,
     doorbell: Doorbell,
     /// How much longer requests may wait while capacity grows.
     grace: Duration,
 }
+
+/// Which requests call for a boost.
+#[derive(Debug, Default)]
+struct Judge {
+    responder: Responder,
+    trust: Trust,
+}
+
+/// When all requests have been late for so long, they are not believed until one is in time: then
+/// clocks disagree, or it is no surge. The longest of the paper's evaluation takes 5 s.
+const LATE_MAX: Duration = Duration::from_secs(10);
 
 /// Why a server has no page although it should. It serves all the same.
 #[derive(Debug, Error)]
@@ -70,7 +83,8 @@ impl Page {
             publisher.beat(clock::now().as_nanos());
             Ok(Self {
                 publisher,
-                responder: Mutex::new(Responder::new()),
+                judge: Mutex::default(),
+                was_late: AtomicBool::new(false),
                 doorbell: Doorbell::new(&folder)?,
                 grace: config.page.grace.unwrap_or_else(|| config.target_delay()),
             })
@@ -109,12 +123,12 @@ impl Page {
     /// under way when they came.
     pub(super) fn on_arrival(&self, now: Instant, claims: &Claims, waited: Duration) -> Duration {
         shard(&self.publisher).on_arrival();
-        if claims.start_time_ns == 0 {
-            return Duration::ZERO;
-        }
-        // Of two machines whose clocks disagree, one may think that the job begins tomorrow.
         let came = clock::realtime_ns().saturating_sub(nanos(waited));
-        let time_from_start = Duration::from_nanos(came.saturating_sub(claims.start_time_ns));
+        let age_max = responder::Config::default().age_max;
+        // What cannot be, because clocks disagree, is neither late nor counted.
+        let Ok(time_from_start) = observed(claims.start_time_ns, came, age_max) else {
+            return Duration::ZERO;
+        };
         self.judge(now, claims.path, time_from_start);
         time_from_start
     }
@@ -129,11 +143,22 @@ impl Page {
             window: some(orders.freeze_ns).unwrap_or(default.window),
             ..default
         };
-        if lateness(time_from_start, &config).is_none() {
-            return; // without the lock
+        let is_late = lateness(time_from_start, &config).is_some();
+        // One in time after another needs no lock.
+        if !is_late && !self.was_late.load(Relaxed) {
+            return;
         }
-        self.publisher.on_late();
-        let late = self.responder.lock().on_arrival(now, path, time_from_start, &config);
+        let mut judge = self.judge.lock();
+        self.was_late.store(is_late, Relaxed);
+        let is_believed = judge.trust.on_judged(now, is_late, LATE_MAX);
+        if is_late {
+            self.publisher.on_late();
+        }
+        if !is_believed {
+            return;
+        }
+        let late = judge.responder.on_arrival(now, path, time_from_start, &config);
+        drop(judge);
         let Some(late_by) = late else { return };
         // As long as its path is frozen: if requests are late then, it is boosted again.
         self.publisher.boost_until((now + config.window).as_nanos());
