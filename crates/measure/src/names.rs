@@ -172,6 +172,46 @@ metrics! {
     PRIVILEGE_VIOLATIONS = "seawall_privilege_violations_total", Counter, Count, [],
         "Requests whose sender claimed a priority or privilege that it had no right to";
 
+    // The node agent: one process for all containers of a machine.
+    SCALING_UNITS = "seawall_scaling_units", Gauge, Count, ["container"],
+        "Units of CPU that a container has";
+    SCALING_UNITS_FREE = "seawall_scaling_free_units", Gauge, Count, [],
+        "Units of CPU that no container has";
+    SCALING_LEVEL = "seawall_scaling_level", Gauge, Count, ["container"],
+        "Step of the frequency ladder that a container has, 0 the lowest";
+    SCALING_SCORE = "seawall_scaling_score", Gauge, Count, ["container"],
+        "Conditions for more CPU that a container fulfils; 0 if it needs nothing";
+    SCALING_UNMET = "seawall_scaling_unmet", Gauge, Count, ["container"],
+        "1 while a container needs CPU that this node cannot give: a replica elsewhere would help";
+    SCALING_SHED = "seawall_scaling_shed_total", Counter, Count, ["container"],
+        "Requests that a container refused for want of CPU, as its pages say";
+    SCALING_DECISIONS = "seawall_scaling_decisions_total", Counter, Count, ["decision"],
+        "Decisions that were carried out, by what was changed and why";
+    SCALING_OVERRULED = "seawall_scaling_overruled_total", Counter, Count, [],
+        "Decisions that were cut to floor, limit, or what the node has";
+    SCALING_REFUSALS = "seawall_scaling_refusals_total", Counter, Count, ["kind"],
+        "Reports of containers that could not be believed, by what is wrong with them";
+    SCALING_FOREIGN = "seawall_scaling_foreign_changes_total", Counter, Count, [],
+        "Changes of containers' CPU that somebody else made";
+    SCALING_ERRORS = "seawall_scaling_errors_total", Counter, Count, ["kind"],
+        "What the agent could not read, write or do, by kind";
+    SCALING_GONE = "seawall_scaling_gone_total", Counter, Count, [],
+        "Containers that have gone";
+    SCALING_CONTAINERS = "seawall_scaling_containers", Gauge, Count, [],
+        "Containers that are managed";
+    SCALING_PAGES = "seawall_scaling_pages", Gauge, Count, ["state"],
+        "Files of services' metrics: read, or refused";
+    SCALING_PASSES = "seawall_scaling_passes_total", Counter, Count, [],
+        "Looks at all containers";
+    SCALING_PASSES_MISSED = "seawall_scaling_passes_missed_total", Counter, Count, [],
+        "Looks that were left out because the one before took too long";
+    SCALING_LATE = "seawall_scaling_late_seconds", Gauge, Seconds, [],
+        "What 99 % of the newest 1000 looks began late by at most";
+    SCALING_PASS = "seawall_scaling_pass_seconds", Gauge, Seconds, [],
+        "What 99 % of the newest 1000 looks took at most";
+    SCALING_WATCHDOGS = "seawall_scaling_watchdog_starts_total", Counter, Count, [],
+        "Starts of the process that puts containers back when the agent dies";
+
     // Clients: of one session each, so not at the endpoint of a server.
     CREDIT_WINDOW = "seawall_credit_window", Gauge, Count, [],
         "Requests that a client's credits let it have outstanding";

@@ -1,7 +1,10 @@
-//! `seawall node`: what can be seen of this machine's CPUs.
+//! `seawall node`: what can be seen of this machine's CPUs, and who gets them.
 
+mod log;
 mod precision;
+mod publish;
 mod responder;
+mod run;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -9,7 +12,10 @@ use clap::{Args, Subcommand};
 const EXAMPLES: &str = "\
 Examples:
   seawall node precision                     predict waits for a CPU, and see what they really are
-  seawall node responder                     what watching packets costs, and how soon it acts";
+  seawall node responder                     what watching packets costs, and how soon it acts
+  seawall node run --systemd 'web-*.service' --dry-run    what would be given to whom, and why
+  seawall node run --config node.toml        give CPU to the container that is the cause of a surge
+  seawall node log /var/lib/seawall/audit.jsonl           what was decided, for people";
 
 /// Options of `seawall node`.
 #[derive(Debug, Args)]
@@ -25,6 +31,13 @@ enum Command {
     Precision(precision::Options),
     /// Measure what watching packets costs, and how soon a late one is answered (SurgeGuard §IV-A)
     Responder(responder::Options),
+    /// Give CPU to the containers that are the cause of a surge, and take it from those at ease
+    Run(Box<run::Options>),
+    /// Show the log of decisions of `seawall node run`
+    Log(log::Options),
+    /// Put containers back when the agent that started this ends
+    #[command(hide = true)]
+    Watchdog(run::WatchdogOptions),
 }
 
 /// Runs `seawall node`.
@@ -32,5 +45,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     match &options.command {
         Command::Precision(options) => precision::run(options),
         Command::Responder(options) => responder::run(options),
+        Command::Run(options) => run::run(options),
+        Command::Log(options) => log::run(options),
+        Command::Watchdog(options) => run::watchdog(options),
     }
 }

@@ -8,14 +8,14 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 use seawall_measure::names::{self, Kind};
 
 /// How often a server's counters and gauges are handed to the endpoint.
-pub(super) const PERIOD: Duration = Duration::from_millis(250);
+pub(crate) const PERIOD: Duration = Duration::from_millis(250);
 
 /// Serves what the process records, under the names and with the words of [`names::ALL`].
 ///
 /// # Errors
 ///
 /// If the address cannot be listened at.
-pub(super) fn serve(address: SocketAddr) -> Result<()> {
+pub(crate) fn serve(address: SocketAddr) -> Result<()> {
     PrometheusBuilder::new()
         .with_http_listener(address)
         .install()

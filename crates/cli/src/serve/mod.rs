@@ -2,7 +2,7 @@
 
 mod config;
 mod machine;
-mod metrics;
+pub(crate) mod metrics;
 mod print;
 mod requests;
 mod running;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use glob::Pattern;
 use seawall_control::config::duration;
+use seawall_control::scaling;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -23,6 +24,10 @@ pub struct Config {
     /// Units that all containers together may have; by default what the machine's CPUs make.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub units: Option<u32>,
+    /// Who decides, and by what parameters.
+    pub scaling: scaling::Config,
+    /// What choices follow from that a policy makes at random.
+    pub seed: u64,
     /// Where the host's files are: `/`, or where they are mounted in the agent's own container.
     pub root: PathBuf,
     /// The folder in which services publish their metrics.
@@ -55,6 +60,8 @@ impl Default for Config {
             interval: None,
             unit_milli: 100,
             units: None,
+            scaling: scaling::Config::default(),
+            seed: 1,
             root: PathBuf::from("/"),
             pages: PathBuf::from("/run/seawall/pages"),
             state: PathBuf::from("/var/lib/seawall"),
@@ -285,6 +292,10 @@ impl Config {
         }
         if self.audit.files_max > 100 {
             return refuse("audit.files_max", &self.audit.files_max, "allowed: at most 100");
+        }
+        if let Err(error) = self.scaling.validate() {
+            let field = format!("scaling.{}", error.field);
+            return Err(ConfigError { field, value: "refused".to_owned(), allowed: error.problem });
         }
         self.actuator.validate(self.unit_milli)?;
         let Bounds { floor_milli, limit_milli, initial_milli } = self.defaults;

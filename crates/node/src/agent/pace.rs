@@ -111,6 +111,11 @@ fn look_after(watchdog: &mut Watchdog, status: &mut Status) {
     status.watchdog_starts = watchdog.starts();
 }
 
+/// The clock of passes and pages.
+pub fn now_ns() -> u64 {
+    monotonic_ns()
+}
+
 /// Seconds since 1970.
 fn time() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()

@@ -239,6 +239,11 @@ impl Agent {
         &mut self.status
     }
 
+    /// Containers that were found and are not managed, with why.
+    pub fn left_alone(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.strangers.iter().map(|(name, why)| (name.as_str(), why.as_str()))
+    }
+
     /// Where decisions are logged.
     pub fn audit_path(&self) -> &Path {
         self.audit.path()

@@ -77,8 +77,9 @@ impl Watchdog {
 impl Drop for Watchdog {
     fn drop(&mut self) {
         if let Some((mut child, pipe)) = self.child.take() {
+            // It ends by itself. Nobody waits for it: it may have to wait until the lock is free.
             drop(pipe);
-            let _ = child.wait();
+            let _ = child.try_wait();
         }
     }
 }
