@@ -115,8 +115,6 @@ pub enum CpuActuator {
     Cpuset,
     /// A number in its metrics page, for services that model their cores.
     Virtual,
-    /// Its limit in Kubernetes, resized in place.
-    Kubernetes,
 }
 
 /// What changes the frequency of a container's CPUs.

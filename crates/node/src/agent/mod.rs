@@ -20,6 +20,7 @@
 pub mod actuator;
 mod adopt;
 pub mod audit;
+mod begin;
 pub mod config;
 mod containers;
 pub mod discover;
@@ -31,4 +32,5 @@ pub mod state;
 pub mod status;
 pub mod watchdog;
 
-pub use pass::{Agent, CannotBegin, Decide};
+pub use begin::CannotBegin;
+pub use pass::{Agent, Decide};

@@ -8,19 +8,16 @@ use seawall_control::Instant;
 use seawall_control::scaling::{
     Change, ContainerId, Decision, Expected, Node, Outcome, Refusals, Scaler, Snapshot,
 };
-use thiserror::Error;
 
-use super::actuator::{
-    Actuator, ActuatorError, Cpufreq, Cpuset, NoLadder, Quota, Saved, UNLIMITED, VirtualCpu,
-    VirtualSpeed,
-};
+use super::actuator::{Actuator, ActuatorError, Cpufreq, Saved, UNLIMITED, VirtualSpeed};
 use super::audit::{Audit, Entry};
+use super::begin::{CannotBegin, cpu_actuator, units_total};
 use super::config::{Config, CpuActuator, FrequencyActuator};
 use super::containers::{Tracked, units};
 use super::discover::Finder;
-use super::hierarchy::{Hierarchies, NoHierarchy};
+use super::hierarchy::Hierarchies;
 use super::pages::Pages;
-use super::state::{Restored, State, StateError};
+use super::state::{Restored, State};
 use super::status::{ContainerStatus, Status};
 
 /// A page whose service has not said for so long that it lives is not believed.
@@ -61,30 +58,6 @@ impl Decide for Scaler {
     fn refusals(&self) -> Refusals {
         *Scaler::refusals(self)
     }
-}
-
-/// Why the agent cannot begin.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum CannotBegin {
-    /// There are no control groups.
-    #[error(transparent)]
-    Hierarchy(#[from] NoHierarchy),
-    /// There is no cpuset controller.
-    #[error("actuator.cpu = \"cpuset\" needs the cpuset controller, which is not there")]
-    NoCpuset,
-    /// Frequencies cannot be set.
-    #[error(transparent)]
-    Frequency(#[from] NoLadder),
-    /// What the machine has cannot be saved.
-    #[error("cannot save what the machine has: {0}")]
-    Machine(#[from] ActuatorError),
-    /// The folder of the state.
-    #[error(transparent)]
-    State(#[from] StateError),
-    /// The actuator is not part of this build.
-    #[error("this program was built without the actuator `{0}`")]
-    NotBuilt(&'static str),
 }
 
 /// The agent of a node.
@@ -580,25 +553,4 @@ pub(super) fn entry(
         score: (tracked.score > 0).then_some(tracked.score),
         measured: tracked.measured(),
     }
-}
-
-fn cpu_actuator(
-    config: &Config,
-    hierarchies: Option<&Hierarchies>,
-) -> Result<Box<dyn Actuator>, CannotBegin> {
-    match (config.actuator.cpu, hierarchies) {
-        (CpuActuator::Quota, Some(found)) => {
-            let (period, burst) = (config.actuator.period, config.actuator.burst);
-            Ok(Box::new(Quota::new(&found.cpu, period, burst)))
-        }
-        (CpuActuator::Cpuset, Some(found)) if found.cpuset.is_some() => Ok(Box::new(Cpuset::new())),
-        (CpuActuator::Cpuset, _) => Err(CannotBegin::NoCpuset),
-        (CpuActuator::Kubernetes, _) => Err(CannotBegin::NotBuilt("kubernetes")),
-        (CpuActuator::Virtual | CpuActuator::Quota, _) => Ok(Box::new(VirtualCpu::new())),
-    }
-}
-
-fn units_total(config: &Config) -> u32 {
-    let cpus = || std::thread::available_parallelism().map_or(1, usize::from) as u32;
-    config.units.unwrap_or_else(|| (cpus() * 1_000 / config.unit_milli).max(1))
 }
