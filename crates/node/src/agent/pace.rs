@@ -52,9 +52,9 @@ impl Signals {
 }
 
 /// Passes in each `interval`, at fixed times: one that comes late does not delay the next, and
-/// Passes in each `interval`, at fixed times: one that comes late does not delay the next, and
 /// those whose time has gone are left out and counted. `after` is called after each pass, and ends
 /// the agent if it says so.
+///
 /// # Errors
 ///
 /// If signals or the watchdog cannot be waited for.
