@@ -35,6 +35,7 @@
 //! models no packets below a message, no caches and no scheduler: what messages cost is in the
 //! plan, and so is what requests draw from the memory.
 
+pub mod graph;
 pub mod outcome;
 pub mod plan;
 mod queue;

@@ -8,12 +8,13 @@ use seawall_measure::recorder::Figures;
 use seawall_measure::{Bin, ClassSummary, Series, Settled, Stability};
 use serde::{Deserialize, Serialize};
 
+use crate::graph;
 use crate::plan::{Measured, Params};
 use crate::scenario::Scenario;
 use crate::world::{Counts, Report};
 
 /// One run. No clock and no machine has a part in it: equal seeds make equal runs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// Which case of the plan it is.
     pub params: Params,
@@ -91,6 +92,9 @@ pub struct Run {
     /// The distribution of the latencies, if a figure of the plan shows it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ccdf: Vec<Slower>,
+    /// What only a graph of services has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub graph: Option<graph::Outcome>,
     /// Whether goodput came back after the last overload: nine tenths of what was offered, once
     /// the queue of a server without control would have drained and half a second more. `None`
     /// when there was no overload, or no such time.
@@ -160,12 +164,20 @@ const METRICS: [&str; 19] = [
     "mix_settled_after_ms",
 ];
 
-/// Checks the name of a metric, of runs with these classes of requests.
+/// Checks the name of a metric, of runs with these classes of requests, or with these services of
+/// a graph.
 ///
 /// # Errors
 ///
 /// Says what to write instead of one that is unknown.
-pub(crate) fn check_metric(name: &str, classes: &[String]) -> Result<(), String> {
+pub(crate) fn check_metric(
+    name: &str,
+    classes: &[String],
+    services: &[String],
+) -> Result<(), String> {
+    if !services.is_empty() {
+        return check_metric_of_graph(name, classes, services);
+    }
     let is_of = |front: &str, fields: &[&str]| {
         let numbered = name.strip_prefix(front).and_then(|rest| rest.split_once('.'));
         numbered.is_some_and(|(number, field)| {
@@ -182,6 +194,44 @@ pub(crate) fn check_metric(name: &str, classes: &[String]) -> Result<(), String>
             MIX_METRICS.join(", mix1."),
         )
     })
+}
+
+fn check_metric_of_graph(
+    name: &str,
+    classes: &[String],
+    services: &[String],
+) -> Result<(), String> {
+    let of_service = name.split_once('.').is_some_and(|(field, service)| {
+        graph::SERVICE_METRICS.contains(&field) && services.iter().any(|known| known == service)
+    });
+    if of_service {
+        return Ok(());
+    }
+    check_metric_of_requests(name, classes, &graph::METRICS).map_err(|problem| {
+        let names = services.join(", ");
+        let fields = graph::SERVICE_METRICS.join(".NAME, ");
+        format!("{problem}, of one service {fields}.NAME (services: {names})")
+    })
+}
+
+/// Checks what is drawn over time, of runs of a graph with these services, or of none.
+///
+/// # Errors
+///
+/// Says what is allowed.
+pub(crate) fn check_over_time(name: &str, services: &[String]) -> Result<(), String> {
+    let of_service = name.split_once('.').is_some_and(|(field, service)| {
+        graph::SAMPLE_METRICS.contains(&field) && services.iter().any(|known| known == service)
+    });
+    if of_service || BIN_METRICS.contains(&name) {
+        return Ok(());
+    }
+    let mut allowed = BIN_METRICS.join(", ");
+    if !services.is_empty() {
+        let fields = graph::SAMPLE_METRICS.join(".NAME, ");
+        allowed += &format!(", {fields}.NAME (services: {})", services.join(", "));
+    }
+    Err(format!("{name} is not known over time; allowed: {allowed}"))
 }
 
 /// Checks the name of a metric: one of [`Figures`], of all requests or of one of `classes`, or one
@@ -226,8 +276,7 @@ pub fn of_requests(all: &Figures, classes: &[ClassSummary], name: &str) -> Optio
 }
 
 /// Metrics of a time series.
-pub(crate) const BIN_METRICS: [&str; 5] =
-    ["offered", "goodput", "throughput", "p99_us", "reject_mean_us"];
+const BIN_METRICS: [&str; 5] = ["offered", "goodput", "throughput", "p99_us", "reject_mean_us"];
 
 const SHIFT_METRICS: [&str; 5] =
     ["stable_after_ms", "goodput_back_ms", "p99_peak_us", "reject_peak_us", "goodput_dip"];
@@ -271,6 +320,7 @@ impl Run {
             shifts: report.series.as_ref().map_or_else(Vec::new, |series| shifts(scenario, series)),
             series: report.series.as_ref().map_or_else(Vec::new, |series| series.bins().collect()),
             ccdf: Vec::new(),
+            graph: None,
             recovered: report.recovered,
             events: report.events,
         }
@@ -302,6 +352,11 @@ impl Measured for Run {
         &self.ccdf
     }
 
+    fn over_time(&self, name: &str) -> Vec<(f64, f64)> {
+        let of_graph = self.graph.as_ref().and_then(|graph| graph.over_time(name));
+        of_graph.unwrap_or_else(|| over_time(&self.series, name))
+    }
+
     fn metric(&self, name: &str) -> Option<f64> {
         match name {
             "goodput_share" => Some(self.figures.goodput / self.capacity),
@@ -325,6 +380,9 @@ impl Measured for Run {
             "mix_settled_after_ms" => {
                 let sum: f64 = self.mixes.iter().map(|mix| mix.settled_after_ms).sum();
                 (!self.mixes.is_empty()).then(|| sum / self.mixes.len() as f64)
+            }
+            _ if let Some(value) = self.graph.as_ref().and_then(|graph| graph.metric(name)) => {
+                Some(value)
             }
             _ => {
                 if let Some((index, field)) = numbered(name, "shift") {
@@ -393,8 +451,13 @@ fn mixes(scenario: &Scenario, capacities: &[f64]) -> Vec<Mix> {
     times.iter().enumerate().map(mix).collect()
 }
 
+/// A number of a time series by its name, with the begin of each bin in seconds.
+pub(crate) fn over_time(series: &[Bin], name: &str) -> Vec<(f64, f64)> {
+    series.iter().filter_map(|bin| Some((bin.begin_seconds, of_bin(bin, name)?))).collect()
+}
+
 /// A number of a bin by its name; `None` when there is no such, or nothing was measured.
-pub(crate) fn of_bin(bin: &Bin, name: &str) -> Option<f64> {
+fn of_bin(bin: &Bin, name: &str) -> Option<f64> {
     match name {
         "offered" => Some(bin.offered),
         "goodput" => Some(bin.goodput),

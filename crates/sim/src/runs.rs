@@ -1,7 +1,9 @@
 //! The runs of a plan, side by side on all cores.
 
 use rayon::prelude::*;
+use seawall_control::config::ConfigError;
 
+use crate::graph;
 use crate::outcome::Run;
 use crate::plan::{Case, Figure, Params, Plan, PlanError};
 use crate::world::{Violation, World};
@@ -61,10 +63,15 @@ impl Plan {
 /// Runs one case; `latencies` asks for the distribution of the latencies too.
 fn run(case: &Case, seed: u64, latencies: bool) -> Result<Run, RunError> {
     let failed = |violation| RunError::Violation { case: case.params.to_string(), seed, violation };
-    let world = World::new(&case.scenario, seed).map_err(|error| PlanError::Case {
+    let refused = |error: ConfigError| PlanError::Case {
         case: case.params.to_string(),
         problem: error.to_string(),
-    })?;
+    };
+    if case.scenario.graph.is_some() {
+        let world = graph::World::new(&case.scenario, seed).map_err(refused)?;
+        return world.run(case.params.clone(), seed).map_err(failed);
+    }
+    let world = World::new(&case.scenario, seed).map_err(refused)?;
     let report = world.run().map_err(failed)?;
     let ccdf = if latencies { report.recorder.latencies().ccdf() } else { Vec::new() };
     Ok(Run { ccdf, ..Run::new(case.params.clone(), seed, &case.scenario, &report) })

@@ -355,7 +355,7 @@ impl Plan {
         }
         self.figures
             .iter()
-            .try_for_each(|figure| figure.check(&NAMES.map(str::to_owned), known))?;
+            .try_for_each(|figure| figure.check(&NAMES.map(str::to_owned), &[], known))?;
         let cases = self.cases();
         let cases: Vec<&Params> = cases.iter().collect();
         self.claims.iter().try_for_each(|claim| claim.check(&cases, known))

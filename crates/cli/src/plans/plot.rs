@@ -80,8 +80,11 @@ fn number(label: &str) -> Option<f64> {
 
 /// What a metric counts.
 pub(crate) fn unit(metric: &str) -> Unit {
-    // Of a class, it counts what it counts of all.
-    let metric = metric.rsplit('.').next().unwrap_or(metric);
+    // Of a service, or of a class, it counts what it counts of all.
+    let metric = match metric.split_once('.') {
+        Some((field @ ("units" | "level" | "busy" | "surge_share"), _)) => field,
+        _ => metric.rsplit('.').next().unwrap_or(metric),
+    };
     match metric {
         "offered" | "goodput" | "throughput" | "received" | "sent" | "credits"
         | "memory_refusals" => Unit::Rate,
@@ -95,6 +98,12 @@ pub(crate) fn unit(metric: &str) -> Unit {
 
 fn axis_name(metric: &str) -> String {
     let words = metric.trim_end_matches("_us").replace('_', " ");
+    let words = match words.split_once('.') {
+        Some((field @ ("units" | "level" | "busy" | "surge share"), name)) => {
+            format!("{field} of {name}")
+        }
+        _ => words,
+    };
     let words = match words.strip_prefix("class.").and_then(|rest| rest.rsplit_once('.')) {
         Some((class, metric)) => format!("{metric} of {class}"),
         None => words,

@@ -14,11 +14,12 @@ const HEAD: [&str; 8] =
 const OF_CLASS: usize = HEAD.len() - 1;
 
 /// Quantiles that a plan may ask for, by their names.
-const QUANTILES: [(&str, f64); 6] = [
+const QUANTILES: [(&str, f64); 7] = [
     ("p50_us", 0.5),
     ("p80_us", 0.8),
     ("p90_us", 0.9),
     ("p95_us", 0.95),
+    ("p98_us", 0.98),
     ("p99_us", 0.99),
     ("p999_us", 0.999),
 ];

@@ -78,7 +78,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         let shown = Shown {
             title: &plan.title,
             names: &names,
-            columns: &plan.columns,
+            columns: &plan.columns(),
             cases: &cases,
             claims: &plan.claims,
             runs: &runs,
@@ -101,7 +101,12 @@ fn trace(plan: &Plan, file: &Path) -> Result<()> {
     let mut out = std::io::BufWriter::new(out);
     let cases = plan.cases()?;
     let case = cases.first().context("the plan has no cases")?;
-    seawall_sim::World::new(&case.scenario, 1)?.traced(&mut out).run()?;
+    if case.scenario.graph.is_some() {
+        let world = seawall_sim::graph::World::new(&case.scenario, 1)?;
+        world.traced(&mut out).run(case.params.clone(), 1)?;
+    } else {
+        seawall_sim::World::new(&case.scenario, 1)?.traced(&mut out).run()?;
+    }
     out.flush().with_context(|| format!("cannot write {name}"))?;
     Ok(())
 }

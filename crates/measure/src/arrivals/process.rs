@@ -44,7 +44,7 @@ impl Process {
     pub(super) fn share_of_peak(&self, elapsed: Duration) -> f64 {
         match self {
             Self::Poisson | Self::Constant => 1.0,
-            Self::Bursts(bursts) if bursts.on(elapsed) => 1.0,
+            Self::Bursts(bursts) if bursts.contains(elapsed) => 1.0,
             Self::Bursts(bursts) => bursts.between / bursts.factor,
         }
     }
@@ -118,12 +118,28 @@ impl Bursts {
         Ok(Self { factor, between: 1.0, period, length, kind: Kind::OnTop })
     }
 
-    fn duty(&self) -> f64 {
-        self.length.as_secs_f64() / self.period.as_secs_f64()
+    /// The rate in a burst over the scheduled rate.
+    pub fn factor(&self) -> f64 {
+        self.factor
     }
 
-    fn on(&self, elapsed: Duration) -> bool {
+    /// From the end of one burst to the end of the next.
+    pub fn period(&self) -> Duration {
+        self.period
+    }
+
+    /// How long each lasts.
+    pub fn length(&self) -> Duration {
+        self.length
+    }
+
+    /// Whether `elapsed` after the start of the run lies in a burst.
+    pub fn contains(&self, elapsed: Duration) -> bool {
         elapsed.as_nanos() % self.period.as_nanos() >= (self.period - self.length).as_nanos()
+    }
+
+    fn duty(&self) -> f64 {
+        self.length.as_secs_f64() / self.period.as_secs_f64()
     }
 }
 
@@ -196,7 +212,7 @@ mod tests {
     fn bursts_come_at_the_end_of_each_period() {
         let bursts =
             Bursts::on_top(2.0, Duration::from_nanos(10), Duration::from_nanos(3)).unwrap();
-        let on: Vec<bool> = (0..12).map(|n| bursts.on(Duration::from_nanos(n))).collect();
+        let on: Vec<bool> = (0..12).map(|n| bursts.contains(Duration::from_nanos(n))).collect();
         assert_eq!(on.iter().filter(|&&on| on).count(), 3);
         assert!(on[7] && on[8] && on[9]);
     }

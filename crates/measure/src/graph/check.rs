@@ -30,7 +30,12 @@ pub const UNITS_MAX: u32 = 4_096;
 pub const WORK_MAX: Duration = Duration::from_secs(10);
 
 impl Graph {
-    pub(super) fn check(&self) -> Result<(), GraphError> {
+    /// Checks a graph that was made otherwise than by [`read`](Self::read).
+    ///
+    /// # Errors
+    ///
+    /// Names the service and the step, what is wrong with it and what is allowed.
+    pub fn check(&self) -> Result<(), GraphError> {
         check_name("name", &self.name)?;
         let count = self.services.len();
         if !(1..=SERVICES_MAX).contains(&count) {

@@ -47,7 +47,12 @@ impl Plan {
         for (params, scenario) in points {
             if self.variants.is_empty() {
                 let mut case = self.case(params, scenario)?;
-                let name = case.scenario.admission.algorithm.clone();
+                let scenario = &case.scenario;
+                let name = match &scenario.graph {
+                    Some(graph) if graph.ideal.is_some() => "ideal".into(),
+                    Some(_) => scenario.scaling.policy.clone(),
+                    None => scenario.admission.algorithm.clone(),
+                };
                 case.params.0.insert("variant".into(), name);
                 cases.push(case);
                 continue;

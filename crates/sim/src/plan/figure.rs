@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use seawall_measure::Bin;
 use serde::{Deserialize, Serialize};
 
 use super::case::Params;
@@ -232,10 +231,8 @@ impl Figure {
     /// What a run has to show: one number, or one for each bin of its time series.
     fn values(&self, run: &impl Measured) -> Vec<(String, f64)> {
         if self.shows_time() {
-            let value = |bin: &Bin| {
-                Some((format!("{:.3}", bin.begin_seconds), outcome::of_bin(bin, &self.y)?))
-            };
-            return run.series().iter().filter_map(value).collect();
+            let values = run.over_time(&self.y).into_iter();
+            return values.map(|(at, value)| (format!("{at:.6}"), value)).collect();
         }
         let label = run.params().0.get(&self.x).cloned();
         label.zip(run.metric(&self.y)).into_iter().collect()
@@ -256,8 +253,8 @@ impl Figure {
         parts.join(", ")
     }
 
-    /// Checks it against what is varied; `known` says whether there is such a metric, and what is
-    /// allowed.
+    /// Checks it against what is varied, and the services of a graph; `known` says whether there is
+    /// such a metric, and what is allowed.
     ///
     /// # Errors
     ///
@@ -265,6 +262,7 @@ impl Figure {
     pub fn check(
         &self,
         params: &[String],
+        services: &[String],
         known: impl Fn(&str) -> Result<(), String>,
     ) -> Result<(), PlanError> {
         if self.shows_latencies() {
@@ -275,12 +273,8 @@ impl Figure {
             return Err(PlanError::field("figure.y", problem));
         }
         if self.shows_time() {
-            if outcome::BIN_METRICS.contains(&self.y.as_str()) {
-                return Ok(());
-            }
-            let allowed = outcome::BIN_METRICS.join(", ");
-            let problem = format!("{} is not known over time; allowed: {allowed}", self.y);
-            return Err(PlanError::field("figure.y", problem));
+            return outcome::check_over_time(&self.y, services)
+                .map_err(|problem| PlanError::field("figure.y", problem));
         }
         if !params.contains(&self.x) && known(&self.x).is_err() {
             let allowed = params.join(", ");

@@ -139,6 +139,9 @@ impl Claim {
     fn set(&self, value: f64, other: f64) -> f64 {
         match self.measure {
             Measure::Value => value,
+            // Also where there is nothing on both sides.
+            Measure::Ratio if value == other => 1.0,
+            Measure::Gain if value == other => 0.0,
             Measure::Ratio => value / other,
             Measure::Gain => (value / other - 1.0) * 100.0,
             Measure::Difference => value - other,

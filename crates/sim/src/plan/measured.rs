@@ -4,6 +4,7 @@ use seawall_measure::latency::Slower;
 use seawall_measure::{Bin, ClassSummary};
 
 use super::case::Params;
+use crate::outcome;
 
 /// One run of a plan: simulated, or on a live server.
 pub trait Measured {
@@ -25,6 +26,11 @@ pub trait Measured {
 
     /// The run over time; empty when that was not asked for.
     fn series(&self) -> &[Bin];
+
+    /// A number over time by its name: seconds since the start, and the number.
+    fn over_time(&self, name: &str) -> Vec<(f64, f64)> {
+        outcome::over_time(self.series(), name)
+    }
 
     /// The complementary distribution of the latencies; empty when that was not asked for.
     fn ccdf(&self) -> &[Slower];

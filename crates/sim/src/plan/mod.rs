@@ -62,6 +62,18 @@ use crate::scenario::Scenario;
 /// Most runs of one plan.
 const RUNS_MAX: usize = 100_000;
 
+/// What is shown of cases that have a graph of services.
+const GRAPH_COLUMNS: [&str; 8] = [
+    "offered",
+    "p50_us",
+    "p98_us",
+    "violation_volume",
+    "excess_ms",
+    "cores",
+    "cores_peak",
+    "energy",
+];
+
 /// What to simulate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -253,6 +265,16 @@ impl Plan {
         std::iter::once("variant".to_owned()).chain(sweeps).collect()
     }
 
+    /// Metrics that the table of all cases shows: none where the usual ones do.
+    pub fn columns(&self) -> Vec<String> {
+        let cases = self.cases().unwrap_or_default();
+        let is_graph = cases.iter().any(|case| case.scenario.graph.is_some());
+        if self.columns.is_empty() && is_graph {
+            return GRAPH_COLUMNS.map(String::from).to_vec();
+        }
+        self.columns.clone()
+    }
+
     fn check(&self, set: &[&str]) -> Result<(), PlanError> {
         if !(1..=1_000).contains(&self.seeds) {
             return Err(PlanError::field("seeds", "allowed is 1 to 1000"));
@@ -289,11 +311,20 @@ impl Plan {
                 classes.push(class.name);
             }
         }
-        let known = |metric: &str| outcome::check_metric(metric, &classes);
+        let mut services: Vec<String> = Vec::new();
+        for graph in cases.iter().filter_map(|case| case.scenario.graph.as_ref()) {
+            let names = graph.graph().map(|graph| graph.services).unwrap_or_default().into_iter();
+            services.extend(names.map(|service| service.name));
+        }
+        services.sort_unstable();
+        services.dedup();
+        let known = |metric: &str| outcome::check_metric(metric, &classes, &services);
         for column in &self.columns {
             known(column).map_err(|problem| PlanError::field("columns", problem))?;
         }
-        self.figures.iter().try_for_each(|figure| figure.check(&self.params(), known))?;
+        self.figures
+            .iter()
+            .try_for_each(|figure| figure.check(&self.params(), &services, known))?;
         let params: Vec<&Params> = cases.iter().map(|case| &case.params).collect();
         self.claims.iter().try_for_each(|claim| claim.check(&params, known))
     }

@@ -14,7 +14,7 @@ mod workload;
 use std::time::Duration;
 
 use seawall_control::config::{ConfigError, duration};
-use seawall_control::{Instant, admission};
+use seawall_control::{Instant, admission, scaling};
 use seawall_measure::{Rates, Window};
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +25,8 @@ pub use noise::{Hold, Noise};
 pub use server::{Costs, Power, Preempt, Server};
 pub use timing::Timing;
 pub use workload::{Class, Crash, MixShift, Step, Workload};
+
+use crate::graph;
 
 /// A latency is good up to this many times what a request takes unloaded, unless an SLO is given:
 /// Breakwater §5.1.
@@ -48,6 +50,11 @@ pub struct Scenario {
     pub run: Timing,
     /// The algorithm and its parameters, as for a live server.
     pub admission: admission::Config,
+    /// Instead of clients with connections to replicas: a graph of services.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub graph: Option<graph::Config>,
+    /// Who moves CPU between the services of a graph, and its parameters, as for a live node.
+    pub scaling: scaling::Config,
 }
 
 impl Scenario {
@@ -60,6 +67,13 @@ impl Scenario {
         if self.slo.is_some_and(|slo| slo.is_zero()) {
             return Err(ConfigError::new("slo", "0s is out of range; give more than 0s"));
         }
+        if self.graph.is_some() {
+            return self.validate_graph();
+        }
+        if self.scaling != scaling::Config::default() {
+            let problem = "there is no graph whose CPU could be moved; give graph.table";
+            return Err(ConfigError::new("scaling", problem));
+        }
         self.workload.validate()?;
         self.server.validate()?;
         self.run.validate()?;
@@ -70,6 +84,39 @@ impl Scenario {
         }
         self.rates()?;
         self.admission.build_with(seawall_measure::utility::read).map(drop)
+    }
+
+    /// A graph has its own services, and clients that only ask.
+    fn validate_graph(&self) -> Result<(), ConfigError> {
+        let Some(graph) = &self.graph else { return Ok(()) };
+        graph.validate()?;
+        self.scaling.validate()?;
+        self.run.validate()?;
+        let unused = |field| {
+            let problem = "has no meaning where there is a graph; allowed of the workload are \
+                           load and arrivals, beside network, run, slo, graph and scaling";
+            Err(ConfigError::new(field, problem))
+        };
+        let own = Workload {
+            load: self.workload.load.clone(),
+            arrivals: self.workload.arrivals,
+            ..Workload::default()
+        };
+        if self.workload != own {
+            return unused("workload");
+        }
+        if self.server != Server::default() {
+            return unused("server");
+        }
+        if self.admission != admission::Config::default() {
+            return unused("admission");
+        }
+        let bins = self.run.time.as_nanos() / graph.violation_bin.as_nanos().max(1);
+        if graph.violation_bin.is_zero() || bins >= 100_000 {
+            let problem = "give at least a 100,000th of the measured time";
+            return Err(ConfigError::new("graph.violation_bin", problem));
+        }
+        self.rates().map(drop)
     }
 
     fn validate_noise(&self) -> Result<(), ConfigError> {
@@ -110,6 +157,9 @@ impl Scenario {
     /// Requests per second that the servers can take at most when each request costs what it costs
     /// alone: a load of `1x`.
     pub fn capacity(&self) -> f64 {
+        if let Some(capacity) = self.graph.as_ref().and_then(|graph| graph.capacity().ok()) {
+            return capacity;
+        }
         let request = self.workload.mean_cpu() + self.server.costs.of_one_request();
         let cores: f64 = self.server.speeds.iter().sum::<f64>() * f64::from(self.server.cores);
         self.server.capacity.unwrap_or(cores / request.as_secs_f64().max(1e-9))

@@ -38,6 +38,10 @@ pub enum Rule {
     NoneWithoutCpu,
     /// The memory semaphore lets nobody in beyond its capacity, and knows who is in.
     CapacityKept,
+    /// No pool has more connections than its size, and none is free while somebody waits for it.
+    PoolKept,
+    /// Containers have no more units than their node, and none has less than its floor.
+    UnitsKept,
 }
 
 impl fmt::Display for Rule {
@@ -50,6 +54,8 @@ impl fmt::Display for Rule {
             Self::WorkConserved => "no core is idle while there is work",
             Self::NoneWithoutCpu => "who gets no CPU does nothing",
             Self::CapacityKept => "the memory semaphore keeps to its capacity",
+            Self::PoolKept => "a pool keeps to its size",
+            Self::UnitsKept => "containers keep to the units of their node",
         })
     }
 }

@@ -45,7 +45,7 @@ use seawall_measure::{
     Arrivals, Latencies, Outcome, Recorder, RecorderConfig, Series, SeriesConfig, Window,
 };
 
-pub use books::Violation;
+pub use books::{Rule, Violation};
 pub use counts::Counts;
 pub use meters::MemoryUse;
 
