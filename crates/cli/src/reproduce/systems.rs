@@ -46,7 +46,7 @@ macro_rules! texts {
     };
 }
 
-const SYSTEMS: [System; 4] = [BREAKWATER, PROTEGO, SVALINN, LIBROS];
+const SYSTEMS: [System; 5] = [BREAKWATER, PROTEGO, SVALINN, LIBROS, SURGEGUARD];
 
 const BREAKWATER: System = System {
     name: "breakwater",
@@ -136,6 +136,38 @@ const LIBROS: System = System {
             claim: "L12",
             text: "CPU noise makes pauses of a Java runtime longer",
             how: "live only, in a Java runtime: nothing measures it yet",
+        },
+    ],
+};
+
+const SURGEGUARD: System = System {
+    name: "surgeguard",
+    plans: texts!("surgeguard":
+        "figure-04", "figure-05", "figure-10a", "figure-10b", "figure-11", "figure-12", "figure-13",
+        "figure-14", "figure-15",
+    ),
+    tuning: &[],
+    files: texts!("surgeguard": "testbed"),
+    elsewhere: &[
+        Elsewhere {
+            claim: "G2",
+            text: "the same with real processes and connections",
+            how: "live: `seawall graph`, with small pools",
+        },
+        Elsewhere {
+            claim: "G9",
+            text: "the same with real processes",
+            how: "live: `seawall graph`, of readUserTimeline",
+        },
+        Elsewhere {
+            claim: "G11",
+            text: "0.26 µs for each packet, and less than 3 % of a CPU for the controller",
+            how: "live, as root: `seawall node run`, with `sysctl kernel.bpf_stats_enabled=1`",
+        },
+        Elsewhere {
+            claim: "G14",
+            text: "the load-latency curve at steady state is the same with and without the agent",
+            how: "live: `seawall graph` without surges, with and without an agent",
         },
     ],
 };
