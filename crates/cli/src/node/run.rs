@@ -111,8 +111,13 @@ pub(crate) struct Options {
     json: bool,
 }
 
+const WATCHDOG_EXAMPLES: &str = "\
+Examples:
+  seawall node watchdog --state /var/lib/seawall --agent 4711    as the agent, 4711, starts it";
+
 /// Options of `seawall node watchdog`.
 #[derive(Debug, Args)]
+#[command(after_help = WATCHDOG_EXAMPLES)]
 pub(crate) struct WatchdogOptions {
     /// The folder of the agent's state
     #[arg(long)]
