@@ -30,10 +30,20 @@ impl Server {
     ///
     /// If it does not; what it has to say of errors stands on our own standard error.
     pub(crate) fn start(options: impl IntoIterator<Item = String>) -> Result<Self> {
+        let fixed = ["serve", "--listen", "127.0.0.1:0", "--until-stdin-ends"];
+        Self::spawn(fixed.map(str::to_owned).into_iter().chain(options))
+    }
+
+    /// Starts this program with these arguments, which make it a server that says where it listens
+    /// and ends with its standard input.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub(crate) fn spawn(arguments: impl IntoIterator<Item = String>) -> Result<Self> {
         let program = std::env::current_exe().context("cannot find this program's file")?;
         let mut child = Command::new(program)
-            .args(["serve", "--listen", "127.0.0.1:0", "--until-stdin-ends"])
-            .args(options)
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

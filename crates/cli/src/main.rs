@@ -5,6 +5,8 @@ mod compare;
 mod cores;
 mod demo;
 mod descriptors;
+mod graph;
+mod groups;
 mod host;
 mod load;
 #[cfg(feature = "node")]
@@ -55,6 +57,8 @@ enum Command {
     Load(Box<load::Options>),
     /// Compare algorithms side by side on live servers, as a plan describes
     Compare(compare::Options),
+    /// Run microservice graphs under surges, and compare who moves CPU between services
+    Graph(graph::Options),
     /// Simulate what a plan describes: any number of clients and cores, on this machine
     Sim(sim::Options),
     /// Repeat the papers' evaluations in the simulator, and judge their claims
@@ -114,6 +118,7 @@ fn main() -> ExitCode {
         Command::Serve(options) => serve::run(&options),
         Command::Load(options) => load::run(&options),
         Command::Compare(options) => compare::run(&options),
+        Command::Graph(options) => graph::run(&options),
         Command::Sim(options) => sim::run(&options),
         Command::Reproduce(options) => reproduce::run(&options),
         #[cfg(feature = "node")]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::groups::Groups;
+use crate::groups::Groups;
 use super::noise::{self, Noise};
 use super::plan::{Plan, Rate, Subject, case};
 use super::point::{Contended, Point};

@@ -2,7 +2,6 @@
 //! simulated time.
 
 mod arguments;
-mod groups;
 mod holds;
 mod measure;
 mod noise;

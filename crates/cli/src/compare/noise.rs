@@ -14,7 +14,7 @@ use seawall_measure::ServiceTime;
 use serde::Deserialize;
 use toml::Table;
 
-use super::groups::{Group, Groups};
+use crate::groups::{Group, Groups};
 
 /// What disturbs replicas: a program beside them, or something that they do themselves.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

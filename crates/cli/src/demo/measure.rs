@@ -90,6 +90,8 @@ impl Bench<'_> {
             budget: None,
             algorithm: Some(control.to_owned()),
             seed: 1,
+            linger: None,
+            violation: None,
         };
         engine::run(&offer, |_| {})
     }

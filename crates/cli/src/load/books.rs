@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use seawall_control::Instant;
 use seawall_control::controller;
-use seawall_measure::{DropReason, Outcome, Recorder, Series};
+use seawall_measure::{DropReason, Outcome, Recorder, Series, Violation};
 use seawall_rpc::{CallError, CallResult, Unsent, clock};
 use slab::Slab;
 
@@ -20,6 +20,7 @@ struct Inner {
     workload: Workload,
     recorder: Recorder,
     series: Series,
+    violation: Option<Violation>,
     lookups: Lookups,
     /// Class and scheduled time of what was issued and has not ended.
     open: Slab<(usize, Instant)>,
@@ -30,17 +31,26 @@ struct Inner {
 pub(super) struct Closed {
     pub(super) recorder: Recorder,
     pub(super) series: Series,
+    pub(super) violation: Option<Violation>,
+    /// When they were closed.
+    pub(super) at: Instant,
     pub(super) lookups: Lookups,
     /// What the first request that failed after the warm-up was told.
     pub(super) first_failure: Option<String>,
 }
 
 impl Books {
-    pub(super) fn new(workload: Workload, recorder: Recorder, series: Series) -> Self {
+    pub(super) fn new(
+        workload: Workload,
+        recorder: Recorder,
+        series: Series,
+        violation: Option<Violation>,
+    ) -> Self {
         Self(Arc::new(Mutex::new(Inner {
             workload,
             recorder,
             series,
+            violation,
             lookups: Lookups::default(),
             open: Slab::new(),
             first_failure: None,
@@ -76,14 +86,17 @@ impl Books {
     pub(super) fn close(self) -> Closed {
         let mut books = self.0.lock();
         let now = clock::now();
-        let Inner { recorder, series, lookups, open, first_failure, .. } = &mut *books;
+        let Inner { recorder, series, violation, lookups, open, first_failure, .. } = &mut *books;
         for (class, scheduled) in open.drain() {
             recorder.record(class, scheduled, now, Outcome::Unanswered);
             series.record(scheduled, now, Outcome::Unanswered);
+            violation.iter_mut().for_each(|violation| violation.record_unanswered(scheduled));
         }
         Closed {
             recorder: recorder.clone(),
             series: series.clone(),
+            violation: violation.clone(),
+            at: now,
             lookups: *lookups,
             first_failure: first_failure.take(),
         }
@@ -97,6 +110,11 @@ impl Books {
         let outcome = outcome(result);
         books.recorder.record(class, scheduled, now, outcome);
         books.series.record(scheduled, now, outcome);
+        match (&mut books.violation, outcome) {
+            (None, _) => {}
+            (Some(violation), Outcome::Success) => violation.record(scheduled, now),
+            (Some(violation), _) => violation.record_refused(scheduled),
+        }
         if !books.recorder.config().window.contains(scheduled) {
             return;
         }
@@ -140,7 +158,7 @@ mod tests {
     use std::time::Duration;
 
     use seawall_control::request::{Rejected, Stage};
-    use seawall_measure::{KeyValueMix, RecorderConfig, SeriesConfig, Window};
+    use seawall_measure::{KeyValueMix, RecorderConfig, SeriesConfig, ViolationConfig, Window};
 
     use super::*;
 
@@ -152,7 +170,9 @@ mod tests {
         let mut series = SeriesConfig::new(start, window.end, slo);
         series.bin = Duration::from_secs(1_800);
         let workload = Workload::Kv(KeyValueMix::usr());
-        (Books::new(workload, Recorder::new(config).unwrap(), Series::new(series).unwrap()), start)
+        let (recorder, series) = (Recorder::new(config).unwrap(), Series::new(series).unwrap());
+        let violation = Violation::new(ViolationConfig::new(slo, window)).unwrap();
+        (Books::new(workload, recorder, series, Some(violation)), start)
     }
 
     fn refused() -> CallResult {
@@ -194,6 +214,8 @@ mod tests {
         assert!((total.server_drop_rate - 10.0 / 40.0).abs() < 1e-9);
         let offered: f64 = closed.series.bins().map(|bin| bin.offered * 1_800.0).sum();
         assert!((offered - 60.0).abs() < 1e-6, "the series counts each one, too: {offered}");
+        let volume = closed.violation.unwrap().volume(closed.at);
+        assert_eq!((volume.requests, volume.unanswered, volume.refused), (10, 10, 50));
 
         // What comes late changes nothing.
         open.into_iter().for_each(|done| done(refused()));

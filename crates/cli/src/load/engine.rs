@@ -12,9 +12,10 @@ use anyhow::{Context, Result, anyhow, bail};
 use seawall_control::config::duration;
 use seawall_control::retry::Counts;
 use seawall_control::{Instant, Rng};
+use seawall_measure::violation::{CurvePoint, Statistic, Volume};
 use seawall_measure::{
     Arrivals, Latencies, Process, Rates, Recorder, RecorderConfig, Series, SeriesConfig, Summary,
-    Window,
+    Violation, ViolationConfig, Window,
 };
 use seawall_rpc::{Client, ClientConfig, Session, clock};
 use tokio::runtime::{Builder, Runtime};
@@ -29,7 +30,7 @@ const BATCH: usize = 32;
 /// Between connecting and the first request, so that all threads start together.
 const LEAD: Duration = Duration::from_millis(20);
 
-/// How long to wait, after the last request, for what is still on its way.
+/// How long to wait, after the last request, for what is still on its way, unless told.
 const LINGER: Duration = Duration::from_millis(300);
 
 /// How often progress is told.
@@ -63,6 +64,10 @@ pub(crate) struct Offer {
     /// What the servers must run, if it matters.
     pub(crate) algorithm: Option<String>,
     pub(crate) seed: u64,
+    /// How long to wait, after the last request, for what is still on its way. Default 300 ms.
+    pub(crate) linger: Option<Duration>,
+    /// Count violations of the SLO over time, of latencies that this stands for.
+    pub(crate) violation: Option<Statistic>,
 }
 
 /// What came of it.
@@ -70,6 +75,10 @@ pub(crate) struct Offer {
 pub(crate) struct Run {
     pub(crate) summary: Summary,
     pub(crate) series: Series,
+    /// When the load began, warm-up included.
+    pub(crate) start: Instant,
+    /// Violations of the SLO, if they were to be counted.
+    pub(crate) violated: Option<Violated>,
     /// Those that the summary's quantiles are of.
     pub(crate) latencies: Latencies,
     /// What the servers run; several names if they differ.
@@ -81,6 +90,13 @@ pub(crate) struct Run {
     pub(crate) first_failure: Option<String>,
     /// What was sent on to other servers, in the whole run; nothing if that was not wanted.
     pub(crate) retries: Option<Counts>,
+}
+
+/// How badly and when the SLO was missed.
+#[derive(Clone, Debug)]
+pub(crate) struct Violated {
+    pub(crate) volume: Volume,
+    pub(crate) curve: Vec<CurvePoint>,
 }
 
 /// A runtime for a thread that does nothing but talk to servers.
@@ -117,13 +133,22 @@ pub(crate) fn run(offer: &Offer, progress: impl FnMut(Duration)) -> Result<Run> 
             let other = other.join().map_err(|_| anyhow!("a generator thread panicked"))??;
             closed.recorder.merge(&other.recorder);
             closed.series.merge(&other.series);
+            if let (Some(all), Some(other)) = (&mut closed.violation, &other.violation) {
+                all.merge(other);
+            }
             closed.lookups.merge(other.lookups);
             closed.first_failure = closed.first_failure.or(other.first_failure);
         }
         Ok::<Closed, anyhow::Error>(closed)
     })?;
+    let violated = closed.violation.map(|violation| {
+        let end = closed.at;
+        Violated { volume: violation.volume(end), curve: violation.curve(end) }
+    });
     Ok(Run {
         summary: closed.recorder.summary(),
+        start,
+        violated,
         latencies: closed.recorder.latencies(),
         series: closed.series,
         algorithm: agreed.algorithm,
@@ -202,8 +227,12 @@ impl Part {
             RecorderConfig::new(slo, window).with_classes(offer.workload.classes().iter().copied());
         let mut series = SeriesConfig::new(start, window.end, slo);
         series.bin = bin(offer.warm_up + offer.time);
-        let books =
-            Books::new(offer.workload.clone(), Recorder::new(config)?, Series::new(series)?);
+        let violation = offer.violation.map(|statistic| {
+            let config = ViolationConfig { statistic, ..ViolationConfig::new(slo, window) };
+            Violation::new(config)
+        });
+        let (recorder, series) = (Recorder::new(config)?, Series::new(series)?);
+        let books = Books::new(offer.workload.clone(), recorder, series, violation.transpose()?);
         let seed = offer.seed.wrapping_add(u64::from(self.index) << 32);
         let rates = offer.rates.share(self.parts);
         let arrivals = Arrivals::new(offer.process, rates, start, seed)
@@ -288,7 +317,7 @@ impl Generator<'_> {
 
     /// Gives what is on its way some time to come back.
     async fn linger(&self) {
-        let until = clock::now() + LINGER;
+        let until = clock::now() + self.offer.linger.unwrap_or(LINGER);
         while clock::now() < until && self.books.open() > 0 {
             tokio::task::yield_now().await;
         }

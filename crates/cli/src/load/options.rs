@@ -286,6 +286,8 @@ impl Options {
             budget: self.budget,
             algorithm: self.algorithm.clone(),
             seed: self.seed,
+            linger: None,
+            violation: None,
         })
     }
 

@@ -215,6 +215,8 @@ mod tests {
             budget: None,
             algorithm: None,
             seed: 1,
+            linger: None,
+            violation: None,
         };
         let shifts = shifts(&offer, &run());
         let rates: Vec<(f64, f64)> = shifts.iter().map(|shift| (shift.from, shift.to)).collect();

@@ -26,6 +26,8 @@ pub(crate) enum Workload {
         /// Which paths, and how many requests take each.
         paths: Paths,
     },
+    /// Jobs of a microservice graph.
+    Job,
     /// Reads and writes of a key-value store.
     Kv(KeyValueMix),
     /// Lookups of small and of large values (Svalinn §5.1).
@@ -67,6 +69,7 @@ impl Workload {
     pub(crate) fn classes(&self) -> &'static [&'static str] {
         match self {
             Self::Synthetic => &["work"],
+            Self::Job => &["job"],
             Self::Paths { paths, .. } => &PATH_NAMES[..paths.count()],
             Self::Kv(mix) if mix.has_large() => &["get", "set", "get_large"],
             Self::Kv(_) => &["get", "set"],
@@ -83,6 +86,7 @@ impl Workload {
     pub(super) fn next(&self, rng: &mut Rng) -> (usize, Request) {
         match self {
             Self::Synthetic => (0, Request::new(WORK, Bytes::new())),
+            Self::Job => (0, Request::new(seawall_graph::JOB, Bytes::new())),
             Self::Paths { by, paths } => {
                 let path = paths.of(rng.uniform());
                 let request = match by {

@@ -170,7 +170,7 @@ pub(crate) struct Bin {
 }
 
 /// Where and how it was measured: the foot of a page.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Host {
     /// The processor's name.
     pub(crate) cpu_model: String,

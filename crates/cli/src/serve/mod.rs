@@ -31,7 +31,7 @@ use crate::options::{Settings, Sources, text};
 use crate::{output, pin};
 use machine::Machine;
 use running::Running;
-use stop::Stop;
+pub(crate) use stop::Stop;
 
 pub(crate) use config::Config;
 pub(crate) use running::Ready;

@@ -11,7 +11,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
 /// What ends a server: SIGTERM, SIGINT (Ctrl-C), or the end of standard input.
-pub(super) struct Stop {
+pub(crate) struct Stop {
     runtime: Runtime,
     terminate: Signal,
     interrupt: Signal,
@@ -25,7 +25,7 @@ impl Stop {
     /// # Errors
     ///
     /// If the system does not let this process handle signals.
-    pub(super) fn listen(until_stdin_ends: bool) -> Result<Self> {
+    pub(crate) fn listen(until_stdin_ends: bool) -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let entered = runtime.enter();
         let terminate = signal(SignalKind::terminate()).context("cannot handle SIGTERM")?;
@@ -36,7 +36,7 @@ impl Stop {
     }
 
     /// Waits, and calls `tick` once in each `period`, the first time at once.
-    pub(super) fn wait(self, period: Duration, mut tick: impl FnMut()) {
+    pub(crate) fn wait(self, period: Duration, mut tick: impl FnMut()) {
         let Self { runtime, mut terminate, mut interrupt, stdin } = self;
         runtime.block_on(async {
             let stdin = async {

@@ -1,4 +1,5 @@
-//! Control groups: each replica and the noise beside it share one CPU as one of several nodes does.
+//! Control groups: each replica and the noise beside it share one CPU as one of several nodes does,
+//! and each service of a graph has a quota of its own.
 //!
 //! ```text
 //!   core ─► group of replica 0: server + noise
@@ -26,8 +27,8 @@ const REALTIME_US: usize = 900_000;
 const TRIES: usize = 50;
 const RETRY: Duration = Duration::from_millis(20);
 
-/// Microseconds after which a group that has used its limit up may go on: the usual value.
-const PERIOD_US: u32 = 100_000;
+/// After this, a group that has used its limit up may go on: the usual value.
+const PERIOD: Duration = Duration::from_millis(100);
 
 /// Waits until its input ends, and then ends all that is in the groups, and these.
 const CLEAN: &str = r#"
@@ -43,7 +44,7 @@ done
 /// The control groups of a comparison. They are removed when this is dropped, with all that runs in
 /// them, and also when this process is killed.
 #[derive(Debug)]
-pub(super) struct Groups {
+pub(crate) struct Groups {
     groups: Vec<Group>,
     /// Who does that.
     cleaner: Child,
@@ -51,7 +52,7 @@ pub(super) struct Groups {
 
 /// That of one replica.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(crate) struct Group {
     folder: PathBuf,
 }
 
@@ -61,13 +62,13 @@ impl Groups {
     /// # Errors
     ///
     /// If the system has no control groups for CPU time, or does not let this process make any.
-    pub(super) fn new(replicas: usize, limit: Option<f64>) -> Result<Self> {
+    pub(crate) fn new(replicas: usize, limit: Option<f64>) -> Result<Self> {
         let mounts = fs::read_to_string("/proc/mounts").context("cannot read /proc/mounts")?;
         let root = controller(&mounts, |root| {
             fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default()
         });
         let root = root.ok_or_else(|| {
-            anyhow!("`noise` needs control groups for CPU time, and none are mounted here")
+            anyhow!("this needs control groups for CPU time, and none are mounted here")
         })?;
         Self::below(&root, replicas, limit).with_context(|| {
             format!("cannot make control groups in {}, which takes root", root.display())
@@ -96,13 +97,13 @@ impl Groups {
             fs::create_dir(&folder)?;
             let_use_real_time(&folder, REALTIME_US / replicas)?;
             let group = Group { folder };
-            limit.map_or(Ok(()), |limit| group.limit(limit))?;
+            limit.map_or(Ok(()), |limit| group.limit(limit, PERIOD))?;
             groups.groups.push(group);
         }
         Ok(groups)
     }
 
-    pub(super) fn of(&self, replica: usize) -> &Group {
+    pub(crate) fn of(&self, replica: usize) -> &Group {
         &self.groups[replica]
     }
 }
@@ -141,7 +142,7 @@ impl Drop for Groups {
 
 impl Group {
     /// The file to which a process writes its number to be one of the group's.
-    pub(super) fn members(&self) -> PathBuf {
+    pub(crate) fn members(&self) -> PathBuf {
         self.folder.join("cgroup.procs")
     }
 
@@ -150,20 +151,29 @@ impl Group {
     /// # Errors
     ///
     /// If the system does not let it in.
-    pub(super) fn take_in(&self, process: u32) -> Result<()> {
+    pub(crate) fn take_in(&self, process: u32) -> Result<()> {
         fs::write(self.members(), process.to_string())
             .with_context(|| format!("cannot put a process into {}", self.folder.display()))
     }
 
-    fn limit(&self, processors: f64) -> Result<()> {
-        let quota = (processors * f64::from(PERIOD_US)) as u32;
+    /// Gives it this many processors, counted over a period.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not let this process do that.
+    pub(crate) fn limit(&self, processors: f64, period: Duration) -> Result<()> {
+        let period = period.as_micros();
+        let quota = (processors * period as f64) as u128;
+        let put = |file: &str, text: String| {
+            let path = self.folder.join(file);
+            fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+        };
         // Version 2 has one file, version 1 has two.
-        let both = self.folder.join("cpu.max");
-        if both.exists() {
-            return Ok(fs::write(both, format!("{quota} {PERIOD_US}"))?);
+        if self.folder.join("cpu.max").exists() {
+            return put("cpu.max", format!("{quota} {period}"));
         }
-        fs::write(self.folder.join("cpu.cfs_period_us"), PERIOD_US.to_string())?;
-        Ok(fs::write(self.folder.join("cpu.cfs_quota_us"), quota.to_string())?)
+        put("cpu.cfs_period_us", period.to_string())?;
+        put("cpu.cfs_quota_us", quota.to_string())
     }
 }
 
