@@ -66,8 +66,7 @@ impl Server {
 
     /// CPU time that it has used so far, if the system tells.
     pub(crate) fn cpu_time(&self) -> Option<Duration> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
-        parse(&stat)
+        cpu_time(self.child.id())
     }
 
     /// Stops it in peace, and gives what it says then: a few seconds where it has much to answer.
@@ -89,6 +88,11 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// CPU time that a process has used so far, if the system tells.
+pub(crate) fn cpu_time(process: u32) -> Option<Duration> {
+    parse(&std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
 }
 
 /// User and system time of a line of `/proc/PID/stat`.

@@ -63,19 +63,22 @@ impl Groups {
     ///
     /// If the system has no control groups for CPU time, or does not let this process make any.
     pub(crate) fn new(replicas: usize, limit: Option<f64>) -> Result<Self> {
-        let mounts = fs::read_to_string("/proc/mounts").context("cannot read /proc/mounts")?;
-        let root = controller(&mounts, |root| {
-            fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default()
-        });
-        let root = root.ok_or_else(|| {
-            anyhow!("this needs control groups for CPU time, and none are mounted here")
-        })?;
-        Self::below(&root, replicas, limit).with_context(|| {
-            format!("cannot make control groups in {}, which takes root", root.display())
-        })
+        let root = root()?;
+        Self::below(&root, (replicas, limit), true).with_context(|| refused(&root))
     }
 
-    fn below(root: &Path, replicas: usize, limit: Option<f64>) -> Result<Self> {
+    /// The same for so many processes none of which needs real-time priority; their limits are set
+    /// later.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub(crate) fn without_realtime(count: usize) -> Result<Self> {
+        let root = root()?;
+        Self::below(&root, (count, None), false).with_context(|| refused(&root))
+    }
+
+    fn below(root: &Path, (replicas, limit): (usize, Option<f64>), realtime: bool) -> Result<Self> {
         let top = root.join(format!("seawall-{}", process::id()));
         fs::create_dir(&top)?;
         let cleaner = Command::new("sh")
@@ -91,11 +94,15 @@ impl Groups {
             fs::write(root.join("cgroup.subtree_control"), "+cpu")?;
             fs::write(subtree, "+cpu")?;
         }
-        let_use_real_time(&top, REALTIME_US)?;
+        if realtime {
+            let_use_real_time(&top, REALTIME_US)?;
+        }
         for replica in 0..replicas {
             let folder = top.join(format!("replica-{replica}"));
             fs::create_dir(&folder)?;
-            let_use_real_time(&folder, REALTIME_US / replicas)?;
+            if realtime {
+                let_use_real_time(&folder, REALTIME_US / replicas)?;
+            }
             let group = Group { folder };
             limit.map_or(Ok(()), |limit| group.limit(limit, PERIOD))?;
             groups.groups.push(group);
@@ -106,6 +113,19 @@ impl Groups {
     pub(crate) fn of(&self, replica: usize) -> &Group {
         &self.groups[replica]
     }
+}
+
+/// Where control groups for CPU time are.
+fn root() -> Result<PathBuf> {
+    let mounts = fs::read_to_string("/proc/mounts").context("cannot read /proc/mounts")?;
+    let root = controller(&mounts, |root| {
+        fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default()
+    });
+    root.ok_or_else(|| anyhow!("this needs control groups for CPU time, and none are mounted here"))
+}
+
+fn refused(root: &Path) -> String {
+    format!("cannot make control groups in {}, which takes root", root.display())
 }
 
 /// Lets threads of a group use so many microseconds of each second at real-time priority. Kernels

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::groups::Groups;
 use super::noise::{self, Noise};
 use super::plan::{Plan, Rate, Subject, case};
 use super::point::{Contended, Point};
 use crate::child::Server;
 use crate::cores::Cores;
+use crate::groups::Groups;
 use crate::load::engine::{self, Offer};
 use crate::load::probe;
 use crate::load::retries::Retries;

@@ -12,6 +12,7 @@ use seawall_abi::page::{self, Orders, Reader};
 use seawall_control::scaling::{
     self, Change, Container, ContainerId, Counters, Expected, Node, Report, Snapshot,
 };
+use seawall_measure::duration::scaled;
 use seawall_rpc::clock;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +20,7 @@ use super::calibration::Usual;
 use super::plan::Plan;
 use super::services::{self, Services};
 use crate::groups::Groups;
-use crate::pin;
+use crate::{child, pin};
 
 /// How long services obey an agent that says nothing more.
 const LEASE: Duration = Duration::from_secs(2);
@@ -64,6 +65,8 @@ pub(super) struct Task {
 
 struct Contained {
     page: PathBuf,
+    /// Process whose CPU time counts; with virtual cores, the work that a request is.
+    usage: Usage,
     units: u32,
     limit: u32,
     depth: u16,
@@ -84,6 +87,11 @@ impl Task {
         let total = initial + plan.units_spare;
         let containers = services.iter().zip(usual).map(|(service, usual)| Contained {
             page: service.page.clone(),
+            usage: if services::is_quota(plan) {
+                Usage::Process(service.id())
+            } else {
+                Usage::Work(service.work)
+            },
             units: service.units,
             limit: total,
             depth: service.depth,
@@ -97,6 +105,23 @@ impl Task {
         };
         let (speeds, cores) = (plan.speeds_permille.clone(), cores.to_vec());
         Self { config, node, speeds, seed, cores, containers: containers.collect(), groups }
+    }
+}
+
+/// What stands for the CPU time of a container.
+enum Usage {
+    /// That of a process.
+    Process(u32),
+    /// With virtual cores nobody uses any: requests, each with the mean work of the table.
+    Work(Duration),
+}
+
+impl Usage {
+    fn cpu_time(&self, requests: u64) -> Option<Duration> {
+        match self {
+            Self::Process(id) => child::cpu_time(*id),
+            Self::Work(work) => Some(scaled(*work, requests as f64)),
+        }
     }
 }
 
@@ -212,6 +237,7 @@ impl Loop {
 
     fn snapshot(&self) -> Result<Snapshot> {
         let container = |(index, one): (usize, &Contained)| {
+            let counted = self.pages[index].counters()?;
             Ok(Container {
                 id: ContainerId(index as u64),
                 units: self.units[index],
@@ -220,12 +246,12 @@ impl Loop {
                 level: self.levels[index],
                 hint: self.orders[index].hint,
                 depth: one.depth,
-                cpu_time: None,
+                cpu_time: one.usage.cpu_time(counted.requests),
                 expected: Expected {
                     exec: Some(one.usual.expected_exec),
                     time_from_start: Some(one.usual.expected_time_from_start),
                 },
-                report: Report::Counters(counters(self.pages[index].counters()?)),
+                report: Report::Counters(counters(counted)),
             })
         };
         let containers = self.task.containers.iter().enumerate().map(container);

@@ -26,6 +26,9 @@ use crate::report::data::Host;
 /// Before the calibration counts: connections are made, and caches filled.
 const SETTLE: Duration = Duration::from_secs(1);
 
+/// Time since the begin of the load, what services have counted, and what CPU time they have used.
+type Seen = (Duration, Vec<Counters>, Option<Duration>);
+
 /// Where and with what all runs of a plan take place.
 struct Bench<'a> {
     plan: &'a Plan,
@@ -48,7 +51,8 @@ pub(super) fn all(plan: &Plan) -> Result<Results> {
     let cores = Cores::keep()?;
     let others: Vec<usize> = available.iter().copied().filter(|&core| core != cores.load).collect();
     let graph = plan.graph()?;
-    let groups = is_quota(plan).then(|| Groups::new(graph.services.len(), None)).transpose()?;
+    let groups =
+        is_quota(plan).then(|| Groups::without_realtime(graph.services.len())).transpose()?;
     let bench = Bench {
         plan,
         graph,
@@ -125,9 +129,10 @@ impl Bench<'_> {
         })?;
         let calm = run.summary.total.mean_us.context("no job was answered at low load")?;
         let counted = grown(&before.unwrap_or_default(), &services.counters()?);
-        let usual = services.iter().zip(&counted).map(|(service, counted)| {
-            Usual::of(&service.name, counted, plan.calibration.factor)
-        });
+        let usual = services
+            .iter()
+            .zip(&counted)
+            .map(|(service, counted)| Usual::of(&service.name, counted, plan.calibration.factor));
         Ok((usual.collect::<Result<_>>()?, Duration::from_secs_f64(calm / 1e6)))
     }
 
@@ -147,7 +152,7 @@ impl Bench<'_> {
         let agent: Box<dyn Agent> = Box::new(InProcess::start(task)?);
         let timeline = Timeline::start(&services, plan.unit_milli)?;
         let offer = self.offer(&services, seed, qos);
-        let mut seen: [Option<(Duration, Vec<Counters>, Option<Duration>)>; 2] = [None, None];
+        let mut seen: [Option<Seen>; 2] = [None, None];
         let run = engine::run(&offer, |passed| {
             if passed >= offer.warm_up {
                 let now = services.counters().ok();
@@ -163,9 +168,10 @@ impl Bench<'_> {
         let [first, last] = seen;
         let ((begin, before, cpu_before), (end, after, cpu_after)) =
             first.zip(last).context("the run was too short to look at the services")?;
-        let cpus = cpu_before.zip(cpu_after).filter(|_| end > begin).map(|(before, after)| {
-            after.saturating_sub(before).div_duration_f64(end - begin)
-        });
+        let cpus = cpu_before
+            .zip(cpu_after)
+            .filter(|_| end > begin)
+            .map(|(before, after)| after.saturating_sub(before).div_duration_f64(end - begin));
         let violated = run.violated.context("a run with a target has a violation volume")?;
         let from = offer.warm_up.as_secs_f64();
         let counted = grown(&before, &after).into_iter().enumerate();
@@ -180,7 +186,9 @@ impl Bench<'_> {
             units_used,
             cpus,
             agent: done,
-            services: counted.map(|(index, one)| service(index, &one, &allocations, from)).collect(),
+            services: counted
+                .map(|(index, one)| service(index, &one, &allocations, from))
+                .collect(),
             curve: violated.curve,
             allocations,
             measured_from_s: from,

@@ -134,12 +134,14 @@ fn compare(options: &Run) -> Result<()> {
         }
     };
     // What cannot be written is told last, so that the numbers are not lost with it.
-    let kept = options.save.as_deref().map_or(Ok(()), |folder| {
-        plans::runs::save(folder, &saved, &results)
-    });
-    let written = options.html.as_deref().map_or(Ok(()), |path| {
-        file::write(path, &page::render(&plan, &name, &results))
-    });
+    let kept = options
+        .save
+        .as_deref()
+        .map_or(Ok(()), |folder| plans::runs::save(folder, &saved, &results));
+    let written = options
+        .html
+        .as_deref()
+        .map_or(Ok(()), |path| file::write(path, &page::render(&plan, &name, &results)));
     print(&if options.json {
         serde_json::to_string_pretty(&results)? + "\n"
     } else {

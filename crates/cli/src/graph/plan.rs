@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use seawall_control::config::duration;
 use seawall_control::scaling;
-use seawall_graph::cpu::CpuConfig;
+use seawall_graph::cpu::{CpuConfig, CpuKind};
 use seawall_measure::violation::Statistic;
 use seawall_measure::{Graph, Process, Rates, Schedule};
 use seawall_sim::plan::{self, PlanError, table};
@@ -13,6 +13,10 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use crate::plans::Open;
+
+/// A unit is at least so many thousandths of a CPU where quotas bound it: the kernel knows no quota
+/// below a millisecond, and ours count over 50 of them.
+const UNIT_MILLI_MIN: u32 = 20;
 
 /// Rounds of a plan at most.
 const ROUNDS_MAX: u32 = 1_000;
@@ -283,9 +287,13 @@ impl Plan {
     /// Names the field that makes no sense, and what is allowed.
     pub(super) fn arrivals(&self, calm: Option<f64>) -> Result<(Process, Rates), PlanError> {
         let label = plan::label(&self.load.rate);
-        let rate: f64 = label.parse().ok().filter(|rate| (0.1..=1e6).contains(rate)).ok_or_else(
-            || PlanError::field("load.rate", format!("{label}; allowed is 0.1 to 1000000 per second")),
-        )?;
+        let rate: f64 =
+            label.parse().ok().filter(|rate| (0.1..=1e6).contains(rate)).ok_or_else(|| {
+                PlanError::field(
+                    "load.rate",
+                    format!("{label}; allowed is 0.1 to 1000000 per second"),
+                )
+            })?;
         let rate = rate * calm.unwrap_or(1.0);
         let schedule: Schedule = format!("{rate}").parse().expect("a number is a schedule");
         let rates = schedule.rates(None);
@@ -329,8 +337,10 @@ impl Plan {
         if !(1..=ROUNDS_MAX).contains(&self.rounds) {
             return refuse("rounds", format!("{}; allowed is 1 to {ROUNDS_MAX}", self.rounds));
         }
-        if !(1..=100_000).contains(&self.unit_milli) {
-            return refuse("unit_milli", format!("{}; allowed is 1 to 100000", self.unit_milli));
+        let least = if self.cpu.kind == CpuKind::Quota { UNIT_MILLI_MIN } else { 1 };
+        if !(least..=100_000).contains(&self.unit_milli) {
+            let problem = format!("{}; allowed is {least} to 100000", self.unit_milli);
+            return refuse("unit_milli", problem);
         }
         let speeds = &self.speeds_permille;
         if speeds.is_empty() || speeds[0] == 0 || !speeds.is_sorted_by(|a, b| a < b) {
@@ -346,7 +356,10 @@ impl Plan {
             return refuse("calibration", problem.into());
         }
         if !(1..=10_000).contains(&self.load.sessions) {
-            return refuse("load.sessions", format!("{}; allowed is 1 to 10000", self.load.sessions));
+            return refuse(
+                "load.sessions",
+                format!("{}; allowed is 1 to 10000", self.load.sessions),
+            );
         }
         if self.load.time.is_zero() {
             return refuse("load.time", "0s; allowed is above 0s".into());
@@ -366,9 +379,120 @@ impl Plan {
 
 fn parse(text: &str) -> Result<Table, PlanError> {
     let table: Table = text.parse().map_err(|error| PlanError::syntax(&error))?;
-    // For messages with line and column. What builds on another plan lacks what stands there.
-    if !table.contains_key("include") {
+    // For messages with line and column. What builds on another plan lacks what stands there, and
+    // what others build on may have no graph of its own.
+    if !table.contains_key("include") && table.contains_key("graph") {
         let _: Plan = toml::from_str(text).map_err(|error| PlanError::syntax(&error))?;
     }
     Ok(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// A plan of one contender, with these lines before its load and behind it.
+    fn text(before: &str, behind: &str) -> String {
+        format!(
+            "graph = 'chain'
+            units_spare = 4
+            {before}
+            [load]
+            rate = 100
+            {behind}
+            [[contender]]
+            name = 'static'
+            scaling.policy = 'static'"
+        )
+    }
+
+    fn read(before: &str, behind: &str) -> Result<Plan, PlanError> {
+        Plan::read(&text(before, behind), &[], &|name| Err(format!("{name} is not there")))
+    }
+
+    #[test]
+    fn every_plan_of_ours_can_be_read() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/live");
+        let open = |name: &str| {
+            std::fs::read_to_string(folder.join(name)).map_err(|error| error.to_string())
+        };
+        for (name, contenders, units) in [
+            ("graph-chain.toml", 8, 18),
+            ("graph-chain-unbounded.toml", 8, 18),
+            ("graph-read-user-timeline.toml", 8, 34),
+            ("graph-ablation.toml", 4, 34),
+        ] {
+            let plan = Plan::read(&open(name).unwrap(), &[], &open).unwrap();
+            let graph = plan.graph().unwrap();
+            assert_eq!((plan.contenders.len(), graph.units()), (contenders, units), "{name}");
+            // Below the knee outside of surges, and above it in them.
+            let rate: f64 = plan::label(&plan.load.rate).parse().unwrap();
+            let capacity = graph.capacity().jobs_per_second;
+            let surge = plan.load.surge.unwrap().factor;
+            assert!(rate < 0.85 * capacity && rate * surge > capacity, "{name}: {capacity}");
+            let is_unbounded = name.contains("unbounded");
+            let pools = graph.services.iter().map(|service| service.pools.len()).sum::<usize>();
+            assert_eq!(pools == 0, is_unbounded, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_documentation_shows_a_plan_that_can_be_read() {
+        let text = include_str!("../../../../docs/graphs.md");
+        let block = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+        let plan = Plan::read(block.unwrap(), &[], &|_| Err(String::new())).unwrap();
+        assert_eq!(plan.contenders.len(), 2);
+    }
+
+    #[test]
+    fn a_plan_changes_its_graph() {
+        let graph = read("time_scale = 10\nunits_total = 12\nunits = { ping-4 = 9 }\npool = 7", "");
+        let graph = graph.unwrap().graph().unwrap();
+        let units: Vec<u32> = graph.services.iter().map(|service| service.units).collect();
+        assert_eq!(units, [3, 3, 2, 2, 9]);
+        assert_eq!(graph.services[0].pools["ping-1"], 7);
+        assert_eq!(graph.mean_work("ping-0"), Duration::from_millis(2));
+    }
+
+    #[test]
+    fn nonsense_is_refused_by_name() {
+        for (before, behind, expected) in [
+            ("time_scale = 0", "", "time_scale: 0; allowed"),
+            ("units_total = 4", "", "units_total: 4; allowed is 5, one for each"),
+            ("units = { ping-9 = 4 }", "", "units: there is no ping-9; allowed: ping-0, ping-1"),
+            ("units = { ping-0 = 0 }", "", "graph: service ping-0, units: they are 0"),
+            ("pool = 'some'", "", "pool: `some`; allowed is a number, or \"none\""),
+            ("pool = 0", "", "graph: service ping-0, pool to ping-1: it has 0"),
+            ("rounds = 0", "", "rounds: 0; allowed is 1"),
+            ("unit_milli = 0", "", "unit_milli: 0; allowed is 1"),
+            ("unit_milli = 10\ncpu.kind = 'quota'", "", "unit_milli: 10; allowed is 20"),
+            ("speeds_permille = [2000, 1000]", "", "speeds_permille: [2000, 1000]; allowed"),
+            ("qos = '0s'", "", "qos: 0s; allowed is above 0s"),
+            ("calibration.load = 0", "", "calibration: allowed are a load of 0.01"),
+            ("cpu.quantum = '1us'", "", "cpu: "),
+            ("", "sessions = 0", "load.sessions: 0; allowed is 1"),
+            ("", "time = '0s'", "load.time: 0s; allowed is above 0s"),
+            ("", "surge = { factor = 2, length = '9s', every = '3s' }", "load.surge: "),
+            ("", "surges = 3", "unknown field `surges`"),
+        ] {
+            let error = read(before, behind).unwrap_err().to_string();
+            assert!(error.contains(expected), "{before}{behind}: {error}");
+        }
+        let base = text("", "");
+        for (from, to, expected) in [
+            ("'chain'", "'tree'", "graph: there is no graph tree; allowed: chain"),
+            ("rate = 100", "rate = 'fast'", "load.rate: fast; allowed is 0.1"),
+            ("policy = 'static'", "policy = 'magic'", "contender static: scaling: "),
+            ("policy = 'static'", "interval = 3", "contender static: scaling: "),
+        ] {
+            let changed = base.replace(from, to);
+            let error = Plan::read(&changed, &[], &|_| Err(String::new())).unwrap_err();
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+        let plan = read("", "").unwrap();
+        let error = plan.only(&["escalator".into()]).unwrap_err().to_string();
+        assert_eq!(error, "--only: there is no escalator; allowed: static");
+    }
 }

@@ -18,9 +18,9 @@ use crate::groups::{Group, Groups};
 const PATIENCE: Duration = Duration::from_secs(5);
 const TRY: Duration = Duration::from_millis(5);
 
-/// Period over which the quota of a service counts: as short as the kernel enforces well, so that
-/// a service which has used it up waits for milliseconds.
-const PERIOD: Duration = Duration::from_millis(10);
+/// Period over which the quota of a service counts: as short as can be if a unit is to be a
+/// fiftieth of a CPU, because the kernel knows no quota below a millisecond.
+const PERIOD: Duration = Duration::from_millis(50);
 
 /// Running services. They end when this is dropped, and when this process dies.
 pub(super) struct Services {
@@ -35,6 +35,8 @@ pub(super) struct Running {
     pub(super) page: PathBuf,
     pub(super) units: u32,
     pub(super) depth: u16,
+    /// Mean work of a request.
+    pub(super) work: Duration,
     server: Server,
 }
 
@@ -69,7 +71,10 @@ impl Services {
                 format!("--pages={}", pages.display()),
                 format!("--unit-milli={}", plan.unit_milli),
                 format!("--seed={seed}"),
-                format!("--quantum={}", seawall_control::config::duration::format(plan.cpu.quantum)),
+                format!(
+                    "--quantum={}",
+                    seawall_control::config::duration::format(plan.cpu.quantum)
+                ),
                 format!("--cpu={}", if is_quota(plan) { "quota" } else { "virtual" }),
                 "--until-stdin-ends".into(),
             ];
@@ -81,7 +86,7 @@ impl Services {
                 let callee = callee.context("who is called has been started")?;
                 options.push(format!("--peer={}={}", callee.name, callee.server.address));
             }
-            let server = Server::spawn(options)?;
+            let server = Server::spawn(options).with_context(|| service.name.clone())?;
             if let Some(groups) = groups {
                 groups.of(index).take_in(server.id())?;
                 give(groups.of(index), service.units, plan.unit_milli)?;
@@ -91,6 +96,7 @@ impl Services {
                 name: service.name.clone(),
                 page,
                 units: service.units,
+                work: service.mean_work(),
                 depth: u16::try_from(graph.depth(&service.name)).unwrap_or(u16::MAX),
                 server,
             });
@@ -119,6 +125,11 @@ impl Services {
 }
 
 impl Running {
+    /// The number of its process.
+    pub(super) fn id(&self) -> u32 {
+        self.server.id()
+    }
+
     fn wait(&self) -> Result<()> {
         let until = Instant::now() + PATIENCE;
         while Reader::open(&self.page).is_err() {

@@ -6,8 +6,18 @@ use crate::plans::table::lines;
 use crate::report::{format, grid};
 
 /// What is told of each contender.
-pub(super) const HEAD: [&str; 10] =
-    ["contender", "area", "excess", "p50", "p98", "p99", "units", "unanswered", "changes", "rounds"];
+pub(super) const HEAD: [&str; 10] = [
+    "contender",
+    "area",
+    "excess",
+    "p50",
+    "p98",
+    "p99",
+    "units",
+    "unanswered",
+    "changes",
+    "rounds",
+];
 
 /// What that means.
 pub(super) const LEGEND: &str = "Means over the rounds. area: latency above the target over time, \
@@ -22,9 +32,9 @@ pub(super) fn text(plan: &Plan, results: &Results) -> String {
         remarks.chain(results.notes.iter().cloned()).map(|remark| lines(&remark)).collect();
     let services = grid::explained(&SERVICE_HEAD, 2, &service_rows(plan, results), SERVICE_LEGEND);
     format!(
-        "{}\n{}\n\n{}\n\n{}{remarks}{services}",
+        "{}\n{}\n{}\n\n{}{remarks}{services}",
         plan.title,
-        setting(results),
+        lines(&setting(results)),
         grid::render(&HEAD, 1, &[rows(plan, results)]),
         lines(LEGEND),
     )
@@ -55,9 +65,8 @@ fn row(name: &str, points: &[&Point]) -> Option<[String; 10]> {
         let values: Option<Vec<f64>> = points.iter().map(|point| of(point)).collect();
         values.map(|values| values.iter().sum::<f64>() / values.len() as f64)
     };
-    let delay = |of: &dyn Fn(&Point) -> Option<f64>| {
-        mean(of).map_or_else(|| "-".into(), format::delay_ms)
-    };
+    let delay =
+        |of: &dyn Fn(&Point) -> Option<f64>| mean(of).map_or_else(|| "-".into(), format::delay_ms);
     let number = |of: &dyn Fn(&Point) -> f64| mean(&|point| Some(of(point))).unwrap_or(0.0);
     let invalid = points.iter().filter(|point| !point.valid).count();
     Some([

@@ -30,22 +30,24 @@ pub(super) struct Allocation {
     pub(super) speeds: Vec<u32>,
 }
 
+/// Units and speed of each service at one time.
+type Seen = (Instant, Vec<(u32, u32)>);
+
 /// Reads pages until it is stopped.
 pub(super) struct Timeline {
     stop: Arc<AtomicBool>,
-    thread: thread::JoinHandle<Result<Vec<(Instant, Vec<(u32, u32)>)>>>,
+    thread: thread::JoinHandle<Result<Vec<Seen>>>,
 }
 
 impl Timeline {
     pub(super) fn start(services: &Services, unit_milli: u32) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let until = stop.clone();
-        let open = |service: &super::services::Running| {
-            Ok((Reader::open(&service.page)?, service.units))
-        };
+        let open =
+            |service: &super::services::Running| Ok((Reader::open(&service.page)?, service.units));
         let pages: Vec<(Reader, u32)> = services.iter().map(open).collect::<Result<_>>()?;
         let read = move || {
-            let mut seen: Vec<(Instant, Vec<(u32, u32)>)> = Vec::new();
+            let mut seen: Vec<Seen> = Vec::new();
             while !until.load(Relaxed) {
                 let now = clock::now();
                 let has = |(page, initial): &(Reader, u32)| {

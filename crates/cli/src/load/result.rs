@@ -175,6 +175,8 @@ mod tests {
         }
         Run {
             summary: recorder.summary(),
+            start,
+            violated: None,
             series,
             latencies: recorder.latencies(),
             algorithm: "breakwater".into(),

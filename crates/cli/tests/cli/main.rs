@@ -7,6 +7,7 @@ mod config;
 mod crowd;
 mod demo;
 mod errors;
+mod graph;
 mod help;
 mod load;
 mod machine;
