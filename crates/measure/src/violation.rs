@@ -342,10 +342,10 @@ impl Cell {
 /// use seawall_measure::Window;
 /// use seawall_measure::violation::Steps;
 ///
-/// let second = Duration::from_secs(1);
-/// let mut cores = Steps::new(Window { start: Instant::ORIGIN, end: Instant::ORIGIN + second * 4 });
-/// cores.set(Instant::ORIGIN, 34.0);
-/// cores.set(Instant::ORIGIN + second * 3, 42.0);
+/// let (start, second) = (Instant::ORIGIN, Duration::from_secs(1));
+/// let mut cores = Steps::new(Window { start, end: start + second * 4 });
+/// cores.set(start, 34.0);
+/// cores.set(start + second * 3, 42.0);
 /// assert_eq!(cores.mean(), Some(36.0));
 /// ```
 #[derive(Clone, Debug)]

@@ -65,8 +65,8 @@ Examples:
   seawall graph run experiments/live/graph-chain.toml --html page.html --save results
   seawall graph run experiments/live/graph-chain.toml --only parties --rounds 1
 
-A plan is a TOML file; docs/graphs.md describes it. Each contender has fresh services, and the same \
-arrivals in the same round.";
+A plan is a TOML file; docs/graphs.md describes it. Each contender has fresh services, and the \
+same arrivals in the same round.";
 
 /// Options of `seawall graph run`.
 #[derive(Debug, Args)]

@@ -22,8 +22,8 @@ Examples:
   seawall graph serve chain ping-4
   seawall graph serve chain ping-3 --peer ping-4=127.0.0.1:7118 --pages /run/seawall/pages
 
-It prints where it listens as one line of JSON. A node agent that reads the folder of pages gives it \
-CPU.";
+It prints where it listens as one line of JSON. A node agent that reads the folder of pages gives \
+it CPU.";
 
 /// Options of `seawall graph serve`.
 #[derive(Debug, Args)]
