@@ -31,7 +31,7 @@ pub(crate) fn lines(figure: &Figure, runs: &[impl Measured], id: &str) -> Lines 
     let across = match &numbers {
         _ if figure.shows_latencies() => Across::Powers(format::delay),
         Some(numbers) if numbers.is_empty() => Across::Measured(format::rate),
-        Some(numbers) if span_decades(numbers) => Across::Powers(text),
+        Some(numbers) if !figure.shows_time() && span_decades(numbers) => Across::Powers(text),
         Some(_) => Across::Numbers(text),
         None => Across::Names(drawn.labels.clone()),
     };
