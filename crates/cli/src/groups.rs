@@ -166,6 +166,13 @@ impl Group {
         self.folder.join("cgroup.procs")
     }
 
+    /// Its path in the hierarchy of the controller of CPU time.
+    pub(crate) fn name(&self) -> String {
+        let parts: Vec<_> =
+            self.folder.iter().rev().take(2).map(|part| part.to_string_lossy()).collect();
+        format!("/{}/{}", parts[1], parts[0])
+    }
+
     /// Makes a process one of the group's, and what it starts from now on.
     ///
     /// # Errors

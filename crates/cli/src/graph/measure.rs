@@ -11,7 +11,8 @@ use seawall_measure::{Graph, Window};
 use super::agent::{Agent, InProcess, Task};
 use super::calibration::Usual;
 use super::folder::Folder;
-use super::plan::{Contender, Plan};
+use super::node::Process;
+use super::plan::{Contender, Plan, Who};
 use super::point::{Expectation, Point, Results, Service};
 use super::services::{Services, is_quota};
 use super::timeline::{Allocation, Timeline};
@@ -147,9 +148,23 @@ impl Bench<'_> {
         let seed = plan.load.seed.wrapping_add(u64::from(round) - 1);
         let services = self.services(seed)?;
         let scaling = plan.scaling(contender)?;
-        let place = (seed, &self.cores[..]);
-        let task = Task::new(plan, scaling, &services, usual, place, self.groups.clone());
-        let agent: Box<dyn Agent> = Box::new(InProcess::start(task)?);
+        let agent: Box<dyn Agent> = match plan.agent {
+            // Its processors are those of the services.
+            Who::Process => {
+                pin::to_cores(&self.cores)?;
+                let (of, place) = ((&services, usual), (seed, self.folder.path()));
+                let started = Process::start(plan, &scaling, of, place, self.groups.as_deref());
+                pin::to_core(self.load)?;
+                Box::new(started?)
+            }
+            Who::Thread => {
+                let place = (seed, &self.cores[..]);
+                let groups = self.groups.clone();
+                Box::new(InProcess::start(Task::new(
+                    plan, scaling, &services, usual, place, groups,
+                ))?)
+            }
+        };
         let timeline = Timeline::start(&services, plan.unit_milli)?;
         let offer = self.offer(&services, seed, qos);
         let mut seen: [Option<Seen>; 2] = [None, None];

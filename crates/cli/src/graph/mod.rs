@@ -13,6 +13,7 @@ mod agent;
 mod calibration;
 mod folder;
 mod measure;
+mod node;
 mod page;
 mod plan;
 mod point;

@@ -65,6 +65,9 @@ pub(super) struct Plan {
     /// Put real stores behind the services that the table names. Default false.
     #[serde(default)]
     pub(super) real_stores: bool,
+    /// Who carries decisions out. Default the node agent, in builds that have it.
+    #[serde(default)]
+    pub(super) agent: Who,
     /// How often each contender runs. Default 1.
     #[serde(default = "once")]
     pub(super) rounds: u32,
@@ -149,6 +152,22 @@ pub(super) struct Contender {
     pub(super) name: String,
     /// Its policy and what goes over the plan's parameters.
     scaling: Table,
+}
+
+/// Who carries decisions out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Who {
+    /// `seawall node run`, the agent of a node.
+    Process,
+    /// A thread of this process, with the same policies.
+    Thread,
+}
+
+impl Default for Who {
+    fn default() -> Self {
+        if cfg!(feature = "node") { Self::Process } else { Self::Thread }
+    }
 }
 
 /// The size of all pools.
@@ -369,6 +388,10 @@ impl Plan {
         }
         if let Some(twice) = plan::repeated(self.contenders.iter().map(|one| &one.name)) {
             return refuse("contender.name", format!("{twice} is there twice"));
+        }
+        if self.agent == Who::Process && !cfg!(feature = "node") {
+            let problem = "process takes a build with `--features node`; allowed here: thread";
+            return refuse("agent", problem.into());
         }
         self.cpu.validate().or_else(|error| refuse("cpu", error.to_string()))?;
         self.graph()?;
