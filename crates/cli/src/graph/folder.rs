@@ -7,11 +7,13 @@ use std::process::{self, Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 
-/// Waits until its input ends, and then removes the folder.
+/// Waits until its input ends, and then removes the folder: again while there are processes that
+/// were started with files in it, for an agent that ends writes there.
 const CLEAN: &str = r#"
 cat > /dev/null
-for try in $(seq 100); do
-  rm -rf "$0" 2> /dev/null && exit
+for try in $(seq 200); do
+  rm -rf "$0" 2> /dev/null
+  pgrep -f "$0/" > /dev/null 2>&1 || { rm -rf "$0" && exit; }
   sleep 0.02
 done
 "#;
