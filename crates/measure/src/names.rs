@@ -171,6 +171,8 @@ metrics! {
         "Requests refused because their session sent more than its window";
     PRIVILEGE_VIOLATIONS = "seawall_privilege_violations_total", Counter, Count, [],
         "Requests whose sender claimed a priority or privilege that it had no right to";
+    HINTS_DISTRUSTED = "seawall_hints_distrusted_total", Counter, Count, [],
+        "Requests with an upscale hint whose sender may not give any";
 
     // The node agent: one process for all containers of a machine.
     SCALING_UNITS = "seawall_scaling_units", Gauge, Count, ["container"],
@@ -211,6 +213,24 @@ metrics! {
         "What 99 % of the newest 1000 looks took at most";
     SCALING_WATCHDOGS = "seawall_scaling_watchdog_starts_total", Counter, Count, [],
         "Starts of the process that puts containers back when the agent dies";
+
+    // The node agent's FirstResponder.
+    RESPONDER_WATCHES = "seawall_responder_watches", Gauge, Count, ["source"],
+        "1 where late requests are seen: in the kernel, or by services that ring the doorbell";
+    RESPONDER_REQUESTS = "seawall_responder_requests_total", Counter, Count, ["source"],
+        "Requests that were looked at in the kernel, and rings of the doorbell";
+    RESPONDER_LATE = "seawall_responder_late_total", Counter, Count, ["source"],
+        "Requests that came later than expected, by who saw them";
+    RESPONDER_IGNORED = "seawall_responder_ignored_total", Counter, Count, ["source", "reason"],
+        "Requests and rings that led to no boost although they were late or not judged, by why";
+    RESPONDER_BOOSTS = "seawall_responder_boosts_total", Counter, Count, ["container"],
+        "Times at which a container was boosted";
+    RESPONDER_BOOSTED = "seawall_responder_boosted_seconds", Gauge, Seconds, ["container"],
+        "Time for which a container was boosted since the start";
+    RESPONDER_CUT = "seawall_responder_cut_total", Counter, Count, ["reason"],
+        "Boosts that were cut or refused: share of time, room on the node, group around it";
+    RESPONDER_FAILURES = "seawall_responder_failures_total", Counter, Count, [],
+        "Boosts that could not be written, or whose end could not";
 
     // Clients: of one session each, so not at the endpoint of a server.
     CREDIT_WINDOW = "seawall_credit_window", Gauge, Count, [],

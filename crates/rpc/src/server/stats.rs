@@ -176,6 +176,7 @@ impl Stats {
         count(names::BOUNCED, self.bounced);
         count(names::WINDOW_VIOLATIONS, self.window_violations);
         count(names::PRIVILEGE_VIOLATIONS, self.privilege_violations);
+        count(names::HINTS_DISTRUSTED, self.hints_distrusted);
         count(names::CONNECTIONS_ACCEPTED, self.accepted);
         count(names::BYTES_RECEIVED, self.bytes_received);
         count(names::BYTES_SENT, self.bytes_sent);
