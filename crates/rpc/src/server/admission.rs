@@ -58,6 +58,8 @@ struct State {
     /// Of the newest request.
     network_p99: Duration,
     budget: Duration,
+    /// How much longer requests may wait now because more CPU is to come.
+    grace: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -123,6 +125,7 @@ impl Admission {
             now: init.now,
             network_p99: Duration::ZERO,
             budget: Duration::ZERO,
+            grace: Duration::ZERO,
         };
         Self {
             judges_dequeues: state.controller.judges_dequeues(),
@@ -199,6 +202,9 @@ impl Admission {
         let age = self.queue.age(now);
         state.socket_wait = state.socket_wait.max(waited);
         state.in_flight += 1;
+        // Shedding and scaling decide as one: while CPU is still to come, a wait for it is worth
+        // more than the budget says, which knows only of what there is.
+        state.grace = page.as_ref().map_or(Duration::ZERO, |page| page.grace(now));
 
         let mut arrival = Arrival::new(id);
         arrival.id = frame.claims.id;
@@ -209,7 +215,7 @@ impl Admission {
         arrival.attempt = frame.claims.attempt;
         arrival.demand = frame.demand;
         arrival.window_ack = frame.window_ack;
-        arrival.queue_delay = waited + age;
+        arrival.queue_delay = state.excusing(waited + age);
         let verdict = state.controller.on_arrival(now, &arrival);
         let predicted = state.predictor.wait(self.queue.len(), age);
         let service_p99 = self.service_p99.unwrap_or_else(|| state.predictor.service_p99());
@@ -217,16 +223,14 @@ impl Admission {
         state.budget = budget.unwrap_or(Duration::ZERO);
         state.network_p99 = network_p99;
         let context = request_context(frame, now, waited, budget).with_class(class);
-        let draining = state.draining;
+        let (draining, grace) = (state.draining, state.grace);
         drop(state);
 
         context.charge(waited);
         let mut time_from_start = Duration::ZERO;
         if let Some(page) = &page {
             time_from_start = page.on_arrival(now, &frame.claims, waited);
-            // Shedding and scaling decide as one: while CPU is still to come, a wait for it is
-            // worth more than the budget says, which knows only of what there is.
-            context.grant_grace(page.grace(now));
+            context.grant_grace(grace);
         }
         if arrival.droppable {
             self.queue.note_left(context.remaining(now));
@@ -426,8 +430,14 @@ impl State {
     /// oldest runnable request.
     fn signal(&mut self, now: Instant, age: Duration) -> Duration {
         let delay = std::mem::take(&mut self.socket_wait) + age;
-        self.controller.on_signal(now, Signal::QueueDelay(delay));
+        self.controller.on_signal(now, Signal::QueueDelay(self.excusing(delay)));
         delay
+    }
+
+    /// What the controller is told of a queueing delay: what of it no CPU that is still to come
+    /// excuses, so that neither does it refuse for that nor take credits back.
+    fn excusing(&self, delay: Duration) -> Duration {
+        delay.saturating_sub(self.grace)
     }
 
     /// Hands out everything that the controller wants clients to be told.

@@ -105,7 +105,7 @@ struct Busy {
 }
 
 impl Busy {
-    async fn start() -> Self {
+    async fn start(algorithm: &str, slo: Duration) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (release, released) = std::sync::mpsc::channel();
         let released = Arc::new(std::sync::Mutex::new(released));
@@ -116,6 +116,8 @@ impl Busy {
             async { Ok::<_, Status>(Bytes::new()) }
         });
         let mut config = paged(folder.path(), "service");
+        config.admission.algorithm = algorithm.into();
+        config.slo = slo;
         config.budget = Budget::Fixed(5 * MS);
         config.page.grace = Some(Duration::from_secs(60));
         config.threads.dispatchers = 1; // the worker is kept, and somebody has to read
@@ -128,7 +130,7 @@ impl Busy {
 
 #[tokio::test]
 async fn while_capacity_grows_admission_waits_for_it_up_to_the_deadline() {
-    let mut busy = Busy::start().await;
+    let mut busy = Busy::start("none", 5_000 * MS).await;
     let (reader, client) = (reader(&busy.server), busy.client.clone());
     let keeps = client.call(Request::new(1, ""));
     busy.running.recv().await.unwrap();
@@ -165,8 +167,39 @@ async fn while_capacity_grows_admission_waits_for_it_up_to_the_deadline() {
 }
 
 #[tokio::test]
+async fn while_capacity_grows_the_algorithm_refuses_nothing_at_entry() {
+    let mut busy = Busy::start("breakwater", 10 * MS).await;
+    let reader = reader(&busy.server);
+    // The first call of a session needs no credit.
+    let mut sessions = Vec::new();
+    for _ in 0..3 {
+        sessions.push(session(&busy.server).await);
+    }
+    let keeps = busy.client.call(Request::new(1, ""));
+    busy.running.recv().await.unwrap();
+    let growing_until_ns = monotonic_ns() + HOUR_NS;
+    reader.set_orders(&Orders { growing_until_ns, ..orders() }).unwrap();
+    let queued = sessions[0].call(Request::new(1, ""));
+    until(|| reader.counters().unwrap().in_flight == 2).await;
+    tokio::time::sleep(50 * MS).await; // far beyond what Breakwater lets in
+    let kept = sessions[1].call(Request::new(1, ""));
+    until(|| reader.counters().unwrap().in_flight == 3).await;
+
+    reader.set_orders(&orders()).unwrap(); // there is nothing more to be had
+    let Err(CallError::Rejected(rejected)) = sessions[2].call(Request::new(1, "")).await else {
+        panic!("it was not refused")
+    };
+    assert_eq!(rejected.stage, Stage::ADMISSION);
+    for _ in 0..3 {
+        _ = busy.release.send(());
+    }
+    keeps.await.unwrap();
+    drop((queued, kept));
+}
+
+#[tokio::test]
 async fn once_nothing_grows_any_more_what_waits_is_refused() {
-    let mut busy = Busy::start().await;
+    let mut busy = Busy::start("none", 5_000 * MS).await;
     let reader = reader(&busy.server);
     let keeps = busy.client.call(Request::new(1, ""));
     busy.running.recv().await.unwrap();
