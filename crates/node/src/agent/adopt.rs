@@ -8,8 +8,9 @@ use seawall_control::scaling::ContainerId;
 
 use super::actuator::{ActuatorError, Saved, Target, UNLIMITED};
 use super::config::CpuActuator;
-use super::containers::{Known, Limits, Tracked};
+use super::containers::{Known, Limits, Tracked, units};
 use super::discover::{Found, GLOB};
+use super::look::milli;
 use super::pass::{Agent, entry, save};
 
 /// A container that may become managed.
@@ -123,12 +124,17 @@ impl Agent {
     /// Begins with containers. All are saved before the first of them is changed.
     fn adopt(&mut self, candidates: Vec<Candidate>, time: f64) {
         let mut new: Vec<(String, New)> = Vec::new();
+        let mut free = self.units_free();
         for candidate in candidates {
             if self.containers.contains_key(&candidate.key) {
                 continue;
             }
-            match self.tracked(&candidate) {
-                Ok(Some(begun)) => new.push((candidate.key, begun)),
+            match self.tracked(&candidate, free) {
+                Ok(Some(begun)) => {
+                    let amount = begun.initial.unwrap_or(begun.tracked.amount);
+                    free = free.saturating_sub(units(amount, self.config.unit_milli));
+                    new.push((candidate.key, begun));
+                }
                 Ok(None) => {}
                 Err(ActuatorError::Gone) => self.status.gone += 1,
                 Err(error) => self.stranger(&candidate, error.to_string()),
@@ -162,8 +168,8 @@ impl Agent {
         }
     }
 
-    /// None if it is to be left alone.
-    fn tracked(&mut self, candidate: &Candidate) -> Result<Option<New>, ActuatorError> {
+    /// None if it is to be left alone. Others have left it `free` units.
+    fn tracked(&mut self, candidate: &Candidate, free: u32) -> Result<Option<New>, ActuatorError> {
         if self.strangers.get(&candidate.key).is_some_and(|why| why == "others set its CPU") {
             return Ok(None);
         }
@@ -178,6 +184,13 @@ impl Agent {
                 return Ok(None);
             }
             (UNLIMITED, initial) => initial,
+            // A page holds what its owner wants. It is taken for what the service has as far as
+            // that is within its limit, and nobody else's.
+            (has, _) if self.config.actuator.cpu == CpuActuator::Virtual => {
+                let limit = known.bounds.limit_milli.unwrap_or(UNLIMITED);
+                let most = free.max(1).saturating_mul(self.config.unit_milli).min(limit);
+                (has > most).then_some(most)
+            }
             _ => None,
         };
         let amount = initial.unwrap_or(has);
@@ -204,11 +217,11 @@ impl Agent {
                 applied.and_then(|()| self.cpu.read(&tracked.target))
             }
         };
-        let change = format!("milli unlimited -> {amount}");
+        let change = milli(tracked.amount, amount);
         match applied {
             Ok(amount) => {
                 tracked.amount = amount;
-                tracked.units = super::containers::units(amount, unit);
+                tracked.units = units(amount, unit);
                 tracked.is_ours = true;
                 let result = if self.state.is_none() { "dry run" } else { "applied" };
                 self.entries.push(entry(time, tracked, change, "initial", result));

@@ -38,6 +38,8 @@ pub(super) struct Tracked {
     pub(super) is_ours: bool,
     pub(super) units: u32,
     pub(super) level: u16,
+    /// Whether that has been read: after that, a service's level is what the agent last said.
+    pub(super) is_level_known: bool,
     pub(super) hint: u16,
     /// How often others changed what the agent had set.
     pub(super) contests: u32,
@@ -137,6 +139,7 @@ impl Tracked {
             is_ours: false,
             units: units(amount, unit),
             level: 0,
+            is_level_known: false,
             hint: 0,
             contests: 0,
             bound_by: None,

@@ -25,6 +25,7 @@ pub mod config;
 mod containers;
 pub mod discover;
 pub mod hierarchy;
+mod look;
 pub mod pace;
 pub mod pages;
 mod pass;

@@ -93,9 +93,25 @@ pub fn drive(
             agent.status_mut().passes_missed += missed;
             due_ns += missed * interval_ns;
         }
-        if signals.wait(Duration::from_nanos(due_ns.saturating_sub(now_ns)))? {
+        if wait(agent, signals, due_ns)? {
             return Ok(());
         }
+    }
+}
+
+/// Waits until the next pass is due, and tells services meanwhile that the agent lives; whether a
+/// signal came.
+fn wait(agent: &mut Agent, signals: &Signals, due_ns: u64) -> io::Result<bool> {
+    loop {
+        let left = Duration::from_nanos(due_ns.saturating_sub(monotonic_ns()));
+        let every = agent.beat_every();
+        if signals.wait(left.min(every))? {
+            return Ok(true);
+        }
+        if left <= every {
+            return Ok(false);
+        }
+        agent.beat(monotonic_ns());
     }
 }
 

@@ -141,6 +141,15 @@ impl Page {
         self.group.as_deref()
     }
 
+    /// Says that the agent lives.
+    ///
+    /// # Errors
+    ///
+    /// If the page cannot be written any more.
+    pub fn beat(&self, now_ns: u64) -> Result<(), Unreadable> {
+        self.reader.beat(now_ns)
+    }
+
     /// Changes its orders.
     ///
     /// # Errors

@@ -9,13 +9,14 @@ use seawall_control::scaling::{
     Change, ContainerId, Decision, Expected, Node, Outcome, Refusals, Scaler, Snapshot,
 };
 
-use super::actuator::{Actuator, ActuatorError, Cpufreq, Saved, UNLIMITED, VirtualSpeed};
+use super::actuator::{Actuator, ActuatorError, Cpufreq, Saved, VirtualSpeed};
 use super::audit::{Audit, Entry};
 use super::begin::{CannotBegin, cpu_actuator, units_total};
 use super::config::{Config, CpuActuator, FrequencyActuator};
-use super::containers::{Tracked, units};
+use super::containers::Tracked;
 use super::discover::Finder;
 use super::hierarchy::Hierarchies;
+use super::look::trouble;
 use super::pages::Pages;
 use super::state::{Restored, State};
 use super::status::{ContainerStatus, Status};
@@ -26,6 +27,9 @@ const SILENCE: Duration = Duration::from_secs(2);
 /// Intervals for which services may count on more CPU after a container got some, or is waiting for
 /// its turn: the time in which the next decision comes, with one to spare.
 const GROWING_INTERVALS: u32 = 3;
+
+/// Heartbeats in a lease: one may come late.
+const BEATS_IN_LEASE: u32 = 4;
 
 /// Where the state keeps what is the whole machine's.
 const MACHINE: &str = "machine";
@@ -187,6 +191,25 @@ impl Agent {
         self.status.passes += 1;
     }
 
+    /// Says between passes that the agent lives: where these are far apart, orders would lapse.
+    pub fn beat(&mut self, now_ns: u64) {
+        if self.state.is_none() {
+            return;
+        }
+        let beaten = self.containers.values().flat_map(|tracked| tracked.pages.keys());
+        for page in beaten.filter_map(|path| self.pages.page(path)) {
+            if let Err(error) = page.beat(now_ns) {
+                self.status.error("page");
+                tracing::debug!(%error, "cannot renew orders");
+            }
+        }
+    }
+
+    /// How often [`beat`](Self::beat) is to be called where passes are farther apart.
+    pub fn beat_every(&self) -> Duration {
+        self.config.lease / BEATS_IN_LEASE
+    }
+
     /// Puts everything back, and ends all orders.
     pub fn close(&mut self) -> Restored {
         for (_, page) in self.pages.iter().filter(|_| self.state.is_some()) {
@@ -222,91 +245,19 @@ impl Agent {
         self.audit.path()
     }
 
-    /// Reads what each container has, and notices what others have changed.
-    fn read_back(&mut self, time: f64) {
-        let mut gone = Vec::new();
-        for (key, tracked) in &mut self.containers {
-            // A dry run goes on from what it would have done.
-            if self.state.is_none() && tracked.is_ours {
-                continue;
-            }
-            match self.cpu.read(&tracked.target) {
-                Ok(amount) if amount == tracked.amount => tracked.is_seen = true,
-                Ok(amount) => {
-                    tracked.is_seen = true;
-                    let change = foreign(tracked, amount, self.config.unit_milli);
-                    self.status.foreign_changes += 1;
-                    tracing::warn!(container = %tracked.name, %change, "changed by others");
-                    self.entries.push(entry(time, tracked, change, "changed by others", "noticed"));
-                    // What others have chosen is the truth that is put back in the end.
-                    let saved = save(&mut *self.cpu, self.frequency.as_deref_mut(), tracked);
-                    if let (Some(state), Ok(saved)) = (&mut self.state, saved)
-                        && let Err(error) = state.save([(key.clone(), saved)])
-                    {
-                        self.status.error("state");
-                        tracing::warn!(%error, "what others have chosen is not saved");
-                    }
-                }
-                Err(error) if error.is_gone() => gone.push(key.clone()),
-                Err(error) => {
-                    tracked.is_seen = false;
-                    trouble(&mut self.status, tracked, &error);
-                }
-            }
-            if let Some(frequency) = &mut self.frequency
-                && let Ok(level) = frequency.read(&tracked.target)
-            {
-                tracked.level = level as u16;
-            }
-        }
-        let contests_max = self.config.contests_max;
-        let is_lost =
-            |tracked: &Tracked| tracked.contests > contests_max || tracked.amount == UNLIMITED;
-        let lost = self.containers.iter().filter(|(_, tracked)| is_lost(tracked));
-        let lost: Vec<String> = lost.map(|(key, _)| key.clone()).collect();
-        for key in &lost {
-            let Some(tracked) = self.containers.get(key) else { continue };
-            self.status.left_alone += 1;
-            tracing::warn!(container = %tracked.name, "others insist: it is left alone");
-            self.entries.push(entry(time, tracked, String::new(), "others insist", "left alone"));
-            self.strangers.insert(key.clone(), "others set its CPU".to_owned());
-        }
-        self.status.gone += gone.len() as u64;
-        self.drop_containers(&gone);
-        self.drop_containers(&lost);
-    }
-
-    pub(super) fn drop_containers(&mut self, keys: &[String]) {
-        for key in keys {
-            if let Some(tracked) = self.containers.remove(key) {
-                self.cpu.forget(&tracked.target);
-                if let Some(frequency) = &mut self.frequency {
-                    frequency.forget(&tracked.target);
-                }
-            }
-        }
-        if let Some(state) = &mut self.state
-            && let Err(error) = state.forget(keys.iter().map(String::as_str))
-        {
-            self.status.error("state");
-            tracing::warn!(%error, "containers that have gone stay in the saved state");
-        }
-    }
-
     /// Takes before it gives, whatever the policy's order.
     fn carry_out(&mut self, outcome: &Outcome, now_ns: u64, time: f64) {
         for tracked in self.containers.values_mut() {
             (tracked.score, tracked.is_unmet) = (0, false);
         }
-        let growing = now_ns + (self.interval * GROWING_INTERVALS).as_nanos() as u64;
+        let growing = now_ns + self.promise().as_nanos() as u64;
         let keys: BTreeMap<ContainerId, String> =
             self.containers.iter().map(|(key, tracked)| (tracked.id, key.clone())).collect();
         for candidate in &outcome.candidates {
             let tracked = keys.get(&candidate.container);
             if let Some(tracked) = tracked.and_then(|key| self.containers.get_mut(key)) {
                 (tracked.score, tracked.is_unmet) = (candidate.score, candidate.is_unmet);
-                let can_grow = !candidate.is_unmet && tracked.units < tracked.limits.limit;
-                tracked.growing_until_ns = if can_grow { growing } else { 0 };
+                tracked.growing_until_ns = 0;
             }
         }
         let is_give = |decision: &&Decision| match decision.change {
@@ -327,6 +278,40 @@ impl Agent {
         }
         self.status.gone += gone.len() as u64;
         self.drop_containers(&gone);
+        self.promise_growth(outcome, &keys, growing);
+    }
+
+    /// How long services may count on more CPU: no longer than until the next decisions, and no
+    /// longer than they would obey an agent that has died.
+    fn promise(&self) -> Duration {
+        (self.interval * GROWING_INTERVALS).min(self.config.lease)
+    }
+
+    /// Containers that wait for their turn may count on more only if there is something to give:
+    /// a service that waits for CPU which cannot come had better refuse.
+    fn promise_growth(
+        &mut self,
+        outcome: &Outcome,
+        keys: &BTreeMap<ContainerId, String>,
+        growing: u64,
+    ) {
+        if self.units_free() == 0 {
+            return;
+        }
+        for candidate in outcome.candidates.iter().filter(|candidate| !candidate.is_unmet) {
+            let key = keys.get(&candidate.container);
+            if let Some(tracked) = key.and_then(|key| self.containers.get_mut(key))
+                && tracked.units < tracked.limits.limit
+            {
+                tracked.growing_until_ns = growing;
+            }
+        }
+    }
+
+    /// Units that nobody has.
+    pub(super) fn units_free(&self) -> u32 {
+        let has = self.containers.values().fold(0_u32, |sum, one| sum.saturating_add(one.units));
+        self.units_total.saturating_sub(has)
     }
 
     fn carry_out_one(
@@ -426,7 +411,8 @@ impl Agent {
         if self.state.is_none() {
             return;
         }
-        let is_virtual = self.config.actuator.cpu == CpuActuator::Virtual;
+        let is_virtual = self.config.actuator.frequency == FrequencyActuator::Virtual;
+        let speeds = &self.config.actuator.speeds_permille;
         let lease_ns = self.config.lease.as_nanos() as u64;
         for tracked in self.containers.values() {
             let learned = || self.policy.profiled(tracked.id)?.time_from_start;
@@ -440,8 +426,12 @@ impl Agent {
                     orders.hint = tracked.hint;
                     orders.growing_until_ns = tracked.growing_until_ns;
                     orders.expected_time_from_start_ns = expected;
-                    if !is_virtual {
-                        orders.granted_milli = tracked.amount;
+                    // The page is its owner's to write: what it holds is no reason to leave it.
+                    orders.granted_milli = tracked.amount;
+                    if let Some(speed) = speeds.get(usize::from(tracked.level))
+                        && is_virtual
+                    {
+                        orders.speed_permille = u32::from(*speed);
                     }
                 });
                 if let Err(error) = ordered {
@@ -453,12 +443,11 @@ impl Agent {
     }
 
     fn report(&mut self) {
+        self.status.units_free = self.units_free();
         let status = &mut self.status;
         for (kind, count) in self.policy.refusals().iter() {
             status.refusals.insert(kind.name(), count);
         }
-        let has = self.containers.values().fold(0_u32, |sum, c| sum.saturating_add(c.units));
-        status.units_free = self.units_total.saturating_sub(has);
         let of = |tracked: &Tracked| ContainerStatus {
             units: tracked.units,
             floor: tracked.limits.floor,
@@ -504,37 +493,6 @@ pub(super) fn save(
         saved.push(frequency.save(&tracked.target)?);
     }
     Ok(saved)
-}
-
-/// Takes what others have set for the truth.
-fn foreign(tracked: &mut Tracked, amount: u32, unit: u32) -> String {
-    let change = match amount {
-        UNLIMITED => format!("milli {} -> unlimited", tracked.amount),
-        amount => format!("milli {} -> {amount}", tracked.amount),
-    };
-    tracked.contests += u32::from(tracked.is_ours);
-    tracked.is_ours = false;
-    tracked.amount = amount;
-    tracked.units = units(amount, unit);
-    change
-}
-
-/// Something is wrong with a container: told when it changes, counted each time.
-fn trouble(status: &mut Status, tracked: &mut Tracked, error: &ActuatorError) {
-    status.error(match error {
-        ActuatorError::Denied { .. } => "denied",
-        ActuatorError::Refused { .. } => "refused",
-        ActuatorError::Missing { .. } => "missing",
-        ActuatorError::Garbled { .. } => "garbled",
-        ActuatorError::Remote(_) => "remote",
-        ActuatorError::Bound { .. } => "bound",
-        ActuatorError::Gone => "gone",
-    });
-    let text = error.to_string();
-    if tracked.told.as_ref() != Some(&text) {
-        tracing::warn!(container = %tracked.name, error = %text, "cannot act on a container");
-        tracked.told = Some(text);
-    }
 }
 
 pub(super) fn entry(

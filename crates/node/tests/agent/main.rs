@@ -4,3 +4,4 @@ mod discovery;
 mod fixtures;
 mod kernel;
 mod passes;
+mod trust;

@@ -20,10 +20,10 @@ use seawall_node::agent::{Agent, Decide};
 use crate::fixtures::{Machine, id, systemd_pod};
 
 const INTERVAL: Duration = Duration::from_millis(10);
-const INTERVAL_NS: u64 = INTERVAL.as_nanos() as u64;
+pub(crate) const INTERVAL_NS: u64 = INTERVAL.as_nanos() as u64;
 
 /// What a policy says to the containers that it sees.
-type Script = Box<dyn FnMut(&[Container]) -> Vec<Change>>;
+pub(crate) type Script = Box<dyn FnMut(&[Container]) -> Vec<Change>>;
 
 /// Says what a test wants: a change for each container, or none when there are fewer.
 struct Scripted {
@@ -58,15 +58,15 @@ impl Decide for Scripted {
     }
 }
 
-struct Bench {
-    machine: Machine,
-    agent: Agent,
-    now_ns: u64,
+pub(crate) struct Bench {
+    pub(crate) machine: Machine,
+    pub(crate) agent: Agent,
+    pub(crate) now_ns: u64,
     seen: Arc<Mutex<Vec<Snapshot>>>,
 }
 
 /// Every `*.service` is a container, and there are 20 units of a tenth of a CPU.
-fn config(machine: &Machine) -> Config {
+pub(crate) fn config(machine: &Machine) -> Config {
     let mut config = Config {
         units: Some(20),
         root: machine.root().to_owned(),
@@ -82,7 +82,7 @@ fn config(machine: &Machine) -> Config {
 }
 
 impl Bench {
-    fn new(
+    pub(crate) fn new(
         machine: Machine,
         config: Config,
         script: impl FnMut(&[Container]) -> Vec<Change> + 'static,
@@ -92,24 +92,29 @@ impl Bench {
         Self::with(machine, config, Some(state), Box::new(script))
     }
 
-    fn with(machine: Machine, config: Config, state: Option<State>, script: Script) -> Self {
+    pub(crate) fn with(
+        machine: Machine,
+        config: Config,
+        state: Option<State>,
+        script: Script,
+    ) -> Self {
         let seen = Arc::default();
         let policy = Box::new(Scripted { script, seen: Arc::clone(&seen) });
         let agent = Agent::new(config, policy, INTERVAL, state).unwrap();
         Self { machine, agent, now_ns: 1_000_000_000, seen }
     }
 
-    fn pass(&mut self) {
+    pub(crate) fn pass(&mut self) {
         self.now_ns += INTERVAL_NS;
         self.agent.pass(self.now_ns, 1.5);
     }
 
-    fn units(&self) -> BTreeMap<&str, u32> {
+    pub(crate) fn units(&self) -> BTreeMap<&str, u32> {
         let containers = self.agent.status().containers.iter();
         containers.map(|(name, container)| (name.as_str(), container.units)).collect()
     }
 
-    fn log(&self) -> Vec<Entry> {
+    pub(crate) fn log(&self) -> Vec<Entry> {
         let text = fs::read_to_string(self.agent.audit_path()).unwrap_or_default();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
@@ -119,16 +124,16 @@ impl Bench {
     }
 }
 
-fn to(container: &Container, to: u32) -> Change {
+pub(crate) fn to(container: &Container, to: u32) -> Change {
     Change::Units { from: container.units, to }
 }
 
 /// Nothing is decided.
-fn idle(_: &[Container]) -> Vec<Change> {
+pub(crate) fn idle(_: &[Container]) -> Vec<Change> {
     Vec::new()
 }
 
-fn services(version: Version, quotas: &[(&str, u64)]) -> Machine {
+pub(crate) fn services(version: Version, quotas: &[(&str, u64)]) -> Machine {
     let machine = Machine::new(version);
     for (name, quota) in quotas {
         machine.group(&format!("/system.slice/{name}.service"), Some(*quota));
@@ -342,11 +347,11 @@ fn a_pod_that_has_less_than_its_container_may_get_binds() {
     assert_eq!((container.units, container.limit, container.is_bound), (8, 8, true));
 }
 
-fn publisher(bench_pages: &Path, name: &str) -> Publisher {
+pub(crate) fn publisher(bench_pages: &Path, name: &str) -> Publisher {
     Publisher::create(bench_pages, &Description::of_this_process(name, 7).unwrap()).unwrap()
 }
 
-fn serve(publisher: &Publisher, requests: u64, exec: Duration) {
+pub(crate) fn serve(publisher: &Publisher, requests: u64, exec: Duration) {
     for _ in 0..requests {
         publisher.shard(0).on_arrival();
         let exec_ns = exec.as_nanos() as u64;

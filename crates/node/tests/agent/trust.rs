@@ -1,0 +1,125 @@
+//! What services say of themselves, and what the agent makes of it.
+
+use std::collections::BTreeMap;
+
+use seawall_abi::page::{Orders, Publisher, Reader};
+use seawall_control::scaling::Container;
+use seawall_node::agent::config::{Config, CpuActuator};
+use seawall_node::agent::hierarchy::Version;
+
+use crate::fixtures::Machine;
+use crate::passes::{Bench, INTERVAL_NS, config, idle, publisher, services, to};
+
+/// Services that model their cores, of which the machine has 20.
+fn modelled(machine: &Machine) -> Config {
+    let mut config = config(machine);
+    config.actuator.cpu = CpuActuator::Virtual;
+    config.unit_milli = 1_000;
+    config.defaults.floor_milli = Some(1_000);
+    config.defaults.initial_milli = Some(3_000);
+    config
+}
+
+/// The owner of a page writes what only the agent should.
+fn grant_itself(publisher: &Publisher, granted_milli: u32) {
+    let page = Reader::open(publisher.path()).unwrap();
+    let orders = page.orders().unwrap();
+    page.set_orders(&Orders { granted_milli, ..orders }).unwrap();
+}
+
+#[test]
+fn a_service_that_models_its_cores_does_not_raise_itself() {
+    let machine = Machine::new(Version::V2);
+    let mut config = modelled(&machine);
+    config.contests_max = 2;
+    let honest = publisher(&config.pages, "honest");
+    let greedy = publisher(&config.pages, "greedy");
+    let mut bench = Bench::new(machine, config, idle);
+    bench.pass();
+    for round in 1..=10 {
+        // All that there is, more than there is, nothing (which says that nobody has bounded it).
+        grant_itself(&greedy, [20_000, u32::MAX, 0, 4_000][round % 4]);
+        bench.pass();
+        assert_eq!(bench.units(), BTreeMap::from([("greedy", 3), ("honest", 3)]));
+        assert_eq!(greedy.orders().granted_milli, 3_000, "it is put back");
+        assert_eq!(bench.agent.status().foreign_changes, round as u64);
+        assert_eq!(bench.agent.status().units_free, 14);
+    }
+    assert_eq!(bench.agent.status().left_alone, 0);
+    let told = bench.log().iter().filter(|entry| entry.result == "put back").count();
+    assert_eq!(told, 2, "it does not fill the log");
+    assert_eq!(honest.orders().granted_milli, 3_000);
+}
+
+#[test]
+fn what_a_page_claims_at_first_is_cut_to_limits_and_to_what_there_is() {
+    let machine = Machine::new(Version::V2);
+    let mut config = modelled(&machine);
+    config.defaults.limit_milli = Some(15_000);
+    let pages: Vec<Publisher> =
+        ["a", "b", "c"].iter().map(|name| publisher(&config.pages, name)).collect();
+    for (page, claim) in pages.iter().zip([u32::MAX - 1, 18_000, 9_000]) {
+        grant_itself(page, claim);
+    }
+    let mut bench = Bench::new(machine, config, idle);
+    bench.pass();
+    // The limit, then what is left of 20, then what no container has less than.
+    assert_eq!(bench.units(), BTreeMap::from([("a", 15), ("b", 5), ("c", 1)]));
+    let granted: Vec<u32> = pages.iter().map(|page| page.orders().granted_milli).collect();
+    assert_eq!(granted, [15_000, 5_000, 1_000]);
+}
+
+/// Wants one more than it has, for each container.
+fn more(containers: &[Container]) -> Vec<seawall_control::scaling::Change> {
+    containers.iter().map(|container| to(container, container.units)).collect()
+}
+
+#[test]
+fn growth_is_promised_only_while_a_unit_is_free() {
+    for (units, is_promised) in [(10, false), (11, true)] {
+        let machine = services(Version::V2, &[("a", 50_000), ("b", 50_000)]);
+        machine.enter(std::process::id(), "/system.slice/a.service");
+        let mut config = config(&machine);
+        config.units = Some(units);
+        let publisher = publisher(&config.pages, "cart");
+        let mut bench = Bench::new(machine, config, more);
+        publisher.beat(bench.now_ns);
+        bench.pass();
+        let is_growing = publisher.orders().growing_until_ns > bench.now_ns;
+        assert_eq!(is_growing, is_promised, "of {units} units, ten are taken");
+    }
+}
+
+#[test]
+fn a_promise_ends_with_the_lease_whatever_the_interval() {
+    let machine = services(Version::V2, &[("a", 50_000)]);
+    machine.enter(std::process::id(), "/system.slice/a.service");
+    let mut config = config(&machine);
+    config.lease = std::time::Duration::from_nanos(INTERVAL_NS * 2);
+    let publisher = publisher(&config.pages, "cart");
+    let mut bench = Bench::new(machine, config, more);
+    publisher.beat(bench.now_ns);
+    bench.pass();
+    assert_eq!(publisher.orders().growing_until_ns, bench.now_ns + 2 * INTERVAL_NS);
+}
+
+#[test]
+fn orders_hold_between_passes_that_are_far_apart() {
+    let machine = services(Version::V2, &[("a", 50_000)]);
+    machine.enter(std::process::id(), "/system.slice/a.service");
+    let config = config(&machine);
+    let lease_ns = config.lease.as_nanos() as u64;
+    let publisher = publisher(&config.pages, "cart");
+    let mut bench = Bench::new(machine, config, idle);
+    publisher.beat(bench.now_ns);
+    bench.pass();
+    let every_ns = bench.agent.beat_every().as_nanos() as u64;
+    assert!(every_ns < lease_ns);
+    let mut now_ns = bench.now_ns;
+    for _ in 0..40 {
+        now_ns += every_ns;
+        assert!(publisher.orders().hold(now_ns));
+        bench.agent.beat(now_ns);
+    }
+    assert!(!publisher.orders().hold(now_ns + lease_ns), "without it, they end");
+}
