@@ -241,10 +241,10 @@ fn sample(ctx: &Context, activity: &Activity) -> Sample {
     let (exec_ns, pool_wait_ns) = activity.spent();
     let claims = ctx.claims();
     let time_from_start_ns = match claims.start_time_ns {
-        0 => 0,
+        0 => None,
         begun => {
             let here = nanos(clock::now().since(ctx.arrived()));
-            realtime_ns().saturating_sub(here).saturating_sub(begun)
+            Some(realtime_ns().saturating_sub(here).saturating_sub(begun))
         }
     };
     Sample {

@@ -13,7 +13,7 @@ fn page(c: &mut Criterion) {
     let first = Sample { exec_ns: 1_000_000, ..Sample::default() };
     let hinted = Sample {
         pool_wait_ns: 500_000,
-        time_from_start_ns: 2_000_000,
+        time_from_start_ns: Some(2_000_000),
         upstream_exec_ns: 900_000,
         is_hinted: true,
         ..first

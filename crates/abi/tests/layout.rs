@@ -61,7 +61,7 @@ fn a_page_has_these_bytes() {
     page.shard(15).on_completion(&Sample {
         exec_ns: 0x21,
         pool_wait_ns: 0x22,
-        time_from_start_ns: 0x23,
+        time_from_start_ns: Some(0x23),
         upstream_exec_ns: 0x0102_0304_0506_0708,
         is_hinted: true,
     });
@@ -101,7 +101,7 @@ fn a_page_has_these_bytes() {
     }
     put(1024, &[1]);
     let last = 1024 + 15 * 128;
-    for (at, byte) in [(8, 1), (32, 0x21), (40, 0x22), (48, 0x23), (64, 1)] {
+    for (at, byte) in [(8, 1), (32, 0x21), (40, 0x22), (48, 0x23), (64, 1), (72, 1)] {
         put(last + at, &[byte]);
     }
     put(last + 56, &[8, 7, 6, 5, 4, 3, 2, 1]);

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 const SAMPLE: Sample = Sample {
     exec_ns: 100,
     pool_wait_ns: 20,
-    time_from_start_ns: 3000,
+    time_from_start_ns: Some(3000),
     upstream_exec_ns: 400,
     is_hinted: true,
 };
@@ -64,6 +64,7 @@ fn what_is_counted_is_read_whatever_the_shard() {
         in_flight: 3,
         exec_ns: 4000,
         pool_wait_ns: 800,
+        started: 40,
         time_from_start_ns: 120_000,
         upstream_exec_ns: 16_000,
         hinted: 40,
@@ -364,7 +365,13 @@ fn the_publisher_in_the_documentation_publishes() {
     let path = service.path();
     let reader = Reader::open(&path).unwrap();
     assert_eq!((reader.description().name.as_str(), reader.description().port), ("example", 8080));
-    let expected = Counters { requests: 3, exec_ns: 6_000_000, ..Counters::default() };
+    let expected = Counters {
+        requests: 3,
+        exec_ns: 6_000_000,
+        started: 3,
+        time_from_start_ns: 15_000_000,
+        ..Counters::default()
+    };
     assert_eq!(reader.counters().unwrap(), expected);
 
     reader.set_orders(&Orders { hint: 4, ..Orders::default() }).unwrap();

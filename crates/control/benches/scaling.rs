@@ -79,6 +79,7 @@ impl World {
             counters.in_flight = 50;
             counters.exec_ns += requests * (own + wait);
             counters.pool_wait_ns += requests * wait;
+            counters.started += requests;
             counters.time_from_start_ns += requests * own;
             counters.hinted += if role == 2 { requests } else { 0 };
             let used = Duration::from_millis(5) * container.units;

@@ -146,6 +146,7 @@ pub const FIELDS: &[Field] = fields! {
     "shard.time_from_start_ns" 0, Shard, time_from_start_ns u64;
     "shard.upstream_exec_ns" 0, Shard, upstream_exec_ns u64;
     "shard.hinted" 0, Shard, hinted u64;
+    "shard.started" 0, Shard, started u64;
 };
 
 /// Where the field called `name` lies. Known when compiling: a wrong name does not compile.

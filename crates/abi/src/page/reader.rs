@@ -148,6 +148,7 @@ impl Reader {
             in_flight: sum("shard.arrived").saturating_sub(ended),
             exec_ns: sum("shard.exec_ns"),
             pool_wait_ns: sum("shard.pool_wait_ns"),
+            started: sum("shard.started"),
             time_from_start_ns: sum("shard.time_from_start_ns"),
             upstream_exec_ns: sum("shard.upstream_exec_ns"),
             hinted: sum("shard.hinted"),

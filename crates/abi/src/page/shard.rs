@@ -18,6 +18,7 @@ pub struct Shard {
     pub(super) time_from_start_ns: AtomicU64,
     pub(super) upstream_exec_ns: AtomicU64,
     pub(super) hinted: AtomicU64,
+    pub(super) started: AtomicU64,
 }
 
 /// What one request took.
@@ -28,9 +29,11 @@ pub struct Sample {
     pub exec_ns: u64,
     /// Waits for a free connection within that (`timeWaitingForFreeConn`), nanoseconds.
     pub pool_wait_ns: u64,
-    /// From the start of its job to its arrival, nanoseconds; 0 if it does not say when it began.
-    pub time_from_start_ns: u64,
-    /// Execution at the services before this one, nanoseconds; 0 if it does not say.
+    /// From the start of its job to its arrival, nanoseconds; `None` if it does not say when that
+    /// was, or is not believed.
+    pub time_from_start_ns: Option<u64>,
+    /// Execution at the services before this one, nanoseconds; 0 if it does not say. It counts only
+    /// beside a time from the start, from which it is taken.
     pub upstream_exec_ns: u64,
     /// Whether it arrived with an upscale hint above zero.
     pub is_hinted: bool,
@@ -48,8 +51,11 @@ impl Shard {
         self.exec_ns.fetch_add(sample.exec_ns, Relaxed);
         // An addition costs more than the question whether there is something to add.
         add(&self.pool_wait_ns, sample.pool_wait_ns);
-        add(&self.time_from_start_ns, sample.time_from_start_ns);
-        add(&self.upstream_exec_ns, sample.upstream_exec_ns);
+        if let Some(time_from_start_ns) = sample.time_from_start_ns {
+            self.started.fetch_add(1, Relaxed);
+            add(&self.time_from_start_ns, time_from_start_ns);
+            add(&self.upstream_exec_ns, sample.upstream_exec_ns);
+        }
         add(&self.hinted, sample.is_hinted.into());
     }
 
@@ -82,9 +88,11 @@ pub struct Counters {
     pub exec_ns: u64,
     /// Sum of [`Sample::pool_wait_ns`].
     pub pool_wait_ns: u64,
-    /// Sum of [`Sample::time_from_start_ns`].
+    /// Requests whose job's start is known, among those served.
+    pub started: u64,
+    /// Sum of [`Sample::time_from_start_ns`] over these.
     pub time_from_start_ns: u64,
-    /// Sum of [`Sample::upstream_exec_ns`].
+    /// Sum of [`Sample::upstream_exec_ns`] over these.
     pub upstream_exec_ns: u64,
     /// Requests that arrived with an upscale hint, among those served.
     pub hinted: u64,

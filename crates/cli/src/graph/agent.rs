@@ -271,6 +271,7 @@ fn counters(of: page::Counters) -> Counters {
         in_flight: of.in_flight,
         exec_ns: of.exec_ns,
         pool_wait_ns: of.pool_wait_ns,
+        started: of.started,
         time_from_start_ns: of.time_from_start_ns,
         upstream_exec_ns: of.upstream_exec_ns,
         hinted: of.hinted,

@@ -245,6 +245,7 @@ fn grown(before: &[Counters], after: &[Counters]) -> Vec<Counters> {
             requests: after.requests - before.requests,
             exec_ns: after.exec_ns - before.exec_ns,
             pool_wait_ns: after.pool_wait_ns - before.pool_wait_ns,
+            started: after.started - before.started,
             time_from_start_ns: after.time_from_start_ns - before.time_from_start_ns,
             ..*after
         }

@@ -100,9 +100,11 @@ pub struct Counters {
     pub exec_ns: u64,
     /// Waits for a free connection within that (`timeWaitingForFreeConn`), nanoseconds.
     pub pool_wait_ns: u64,
-    /// From the start of their jobs to their arrivals, nanoseconds.
+    /// Those of the requests that say when their job began, and are believed.
+    pub started: u64,
+    /// From the start of their jobs to the arrivals of these, nanoseconds.
     pub time_from_start_ns: u64,
-    /// Execution at the services before this one, as far as requests say, nanoseconds.
+    /// Execution at the services before this one of these, as far as they say, nanoseconds.
     pub upstream_exec_ns: u64,
     /// Requests that arrived with an upscale hint above zero.
     pub hinted: u64,

@@ -45,7 +45,7 @@ fn duration() -> impl Strategy<Value = Duration> {
 }
 
 fn report() -> impl Strategy<Value = Report> {
-    let counters = vec(number(), 8).prop_map(|it| {
+    let counters = vec(number(), 9).prop_map(|it| {
         Report::Counters(Counters {
             requests: it[0],
             in_flight: it[1],
@@ -55,6 +55,7 @@ fn report() -> impl Strategy<Value = Report> {
             upstream_exec_ns: it[5],
             hinted: it[6],
             shed: it[7],
+            started: it[8],
         })
     });
     let float = || prop_oneof![3 => 0.0..1e9, 1 => any::<f64>(), 1 => Just(f64::NAN)];
@@ -129,6 +130,7 @@ fn live(config: &Config, seed: u64, units: u32, levels: u16, deeds: &[Deeds]) ->
             counters.requests += requests;
             counters.exec_ns += exec;
             counters.pool_wait_ns += exec * waits / 11;
+            counters.started += requests;
             counters.time_from_start_ns += exec;
             counters.hinted += u64::from(rest % 5 == 0) * requests;
             counters.shed += u64::from(rest % 7 == 0);

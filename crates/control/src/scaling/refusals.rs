@@ -16,6 +16,8 @@ pub enum Absurd {
     Clock,
     /// More hinted requests than requests.
     HintedTooMany,
+    /// More requests that say when their job began than requests.
+    StartedTooMany,
     /// Requests that nothing can serve so fast.
     RequestsTooMany,
     /// A container that is listed twice; the first counts.
@@ -31,12 +33,13 @@ pub enum Absurd {
 
 impl Absurd {
     /// All kinds.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::NotANumber,
         Self::ExecTooLong,
         Self::PoolWaitTooLong,
         Self::Clock,
         Self::HintedTooMany,
+        Self::StartedTooMany,
         Self::RequestsTooMany,
         Self::Duplicate,
         Self::Bounds,
@@ -52,6 +55,7 @@ impl Absurd {
             Self::PoolWaitTooLong => "pool_wait_too_long",
             Self::Clock => "clock",
             Self::HintedTooMany => "hinted_too_many",
+            Self::StartedTooMany => "started_too_many",
             Self::RequestsTooMany => "requests_too_many",
             Self::Duplicate => "duplicate",
             Self::Bounds => "bounds",
@@ -103,6 +107,6 @@ mod tests {
             (0..times).for_each(|_| refusals.count(kind));
         }
         assert!(refusals.iter().map(|(_, count)| count).eq(1..=Absurd::ALL.len() as u64));
-        assert_eq!(refusals.total(), 55);
+        assert_eq!(refusals.total(), 66);
     }
 }

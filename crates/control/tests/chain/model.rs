@@ -270,6 +270,7 @@ impl<'a> Chain<'a> {
             counters.requests += 1;
             counters.exec_ns += exec(&hop);
             counters.pool_wait_ns += hop.connected - hop.worked;
+            counters.started += 1;
             counters.time_from_start_ns += hop.arrived - start;
             counters.upstream_exec_ns += upstream;
             counters.hinted += u64::from(hop.hint > 0);

@@ -216,15 +216,16 @@ impl Tracked {
         let [before, now] = self.counters;
         let grown = |of: fn(&page::Counters) -> u64| of(&now).saturating_sub(of(&before));
         let requests = grown(|counters| counters.requests);
-        let mean_us = |ns: u64| if requests == 0 { 0.0 } else { ns as f64 / requests as f64 / 1e3 };
+        let started = grown(|counters| counters.started);
+        let mean_us = |ns: u64, of: u64| if of == 0 { 0.0 } else { ns as f64 / of as f64 / 1e3 };
         let (exec_ns, pool_ns) =
             (grown(|counters| counters.exec_ns), grown(|counters| counters.pool_wait_ns));
         self.is_heard.then(|| Measured {
             requests,
             in_flight: now.in_flight,
-            exec_metric_us: mean_us(exec_ns.saturating_sub(pool_ns)),
-            exec_time_us: mean_us(exec_ns),
-            time_from_start_us: mean_us(grown(|counters| counters.time_from_start_ns)),
+            exec_metric_us: mean_us(exec_ns.saturating_sub(pool_ns), requests),
+            exec_time_us: mean_us(exec_ns, requests),
+            time_from_start_us: mean_us(grown(|it| it.time_from_start_ns), started),
             hinted: grown(|counters| counters.hinted),
             shed: grown(|counters| counters.shed),
         })
@@ -237,6 +238,7 @@ fn facts(counters: page::Counters) -> Counters {
         in_flight: counters.in_flight,
         exec_ns: counters.exec_ns,
         pool_wait_ns: counters.pool_wait_ns,
+        started: counters.started,
         time_from_start_ns: counters.time_from_start_ns,
         upstream_exec_ns: counters.upstream_exec_ns,
         hinted: counters.hinted,
@@ -251,6 +253,7 @@ fn sum(a: page::Counters, b: page::Counters) -> page::Counters {
         in_flight: a.in_flight.saturating_add(b.in_flight),
         exec_ns: a.exec_ns.wrapping_add(b.exec_ns),
         pool_wait_ns: a.pool_wait_ns.wrapping_add(b.pool_wait_ns),
+        started: a.started.wrapping_add(b.started),
         time_from_start_ns: a.time_from_start_ns.wrapping_add(b.time_from_start_ns),
         upstream_exec_ns: a.upstream_exec_ns.wrapping_add(b.upstream_exec_ns),
         hinted: a.hinted.wrapping_add(b.hinted),

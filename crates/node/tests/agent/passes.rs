@@ -457,7 +457,7 @@ fn a_page_that_lies_is_refused_and_counted() {
         publisher.shard(1).on_completion(&Sample {
             exec_ns: 3_600_000_000_000,
             pool_wait_ns: 7_200_000_000_000,
-            time_from_start_ns: u64::MAX / 64,
+            time_from_start_ns: Some(u64::MAX / 64),
             ..Sample::default()
         });
         agent.pass(now_ns, 0.0);

@@ -227,7 +227,7 @@ impl Admission {
         drop(state);
 
         context.charge(waited);
-        let mut time_from_start = Duration::ZERO;
+        let mut time_from_start = None;
         if let Some(page) = &page {
             time_from_start = page.on_arrival(now, &frame.claims, waited);
             context.grant_grace(grace);

@@ -19,7 +19,7 @@ use crate::clock;
 #[derive(Debug)]
 pub(super) struct Origin {
     pub(super) came: Instant,
-    pub(super) time_from_start: Duration,
+    pub(super) time_from_start: Option<Duration>,
     pub(super) page: Option<Arc<Page>>,
 }
 
@@ -36,8 +36,8 @@ struct Inner {
     worked: AtomicU64,
     /// When its bytes came, before they were read.
     came: Instant,
-    /// From the start of its job until then; zero if it does not say when that was.
-    time_from_start: Duration,
+    /// From the start of its job until then, if it says when that was and is believed.
+    time_from_start: Option<Duration>,
     /// Its waits for services behind this one.
     waits: Mutex<Waits>,
     /// Where it counts, if anywhere.
@@ -139,8 +139,8 @@ impl Context {
         self.0.came
     }
 
-    /// From the start of its job until then; zero if that is not known.
-    pub(super) fn time_from_start(&self) -> Duration {
+    /// From the start of its job until then, if that is known.
+    pub(super) fn time_from_start(&self) -> Option<Duration> {
         self.0.time_from_start
     }
 

@@ -159,6 +159,7 @@ impl World<'_> {
         counters.requests += 1;
         counters.exec_ns += taken.exec_ns;
         counters.pool_wait_ns += taken.pool_wait_ns;
+        counters.started += 1;
         counters.time_from_start_ns += visit.arrived.since(start).as_nanos() as u64;
         counters.upstream_exec_ns += visit.upstream_ns;
         counters.hinted += u64::from(visit.hint > 0);

@@ -195,6 +195,7 @@ fn the_residual_form_needs_no_sender() {
         world.serve(0, ENOUGH, 3_000, 2_900);
         world.serve(1, ENOUGH, 100, 0);
         let counters = world.counters(1);
+        counters.started += ENOUGH;
         counters.time_from_start_ns += ENOUGH * (100 + late_us) * 1_000;
         counters.upstream_exec_ns += ENOUGH * 100 * 1_000;
         world.step()

@@ -23,6 +23,7 @@ pub(super) fn growth(before: &Counters, after: &Counters) -> Option<Counters> {
         in_flight: after.in_flight,
         exec_ns: after.exec_ns.checked_sub(before.exec_ns)?,
         pool_wait_ns: after.pool_wait_ns.checked_sub(before.pool_wait_ns)?,
+        started: after.started.checked_sub(before.started)?,
         time_from_start_ns: after.time_from_start_ns.checked_sub(before.time_from_start_ns)?,
         upstream_exec_ns: after.upstream_exec_ns.checked_sub(before.upstream_exec_ns)?,
         hinted: after.hinted.checked_sub(before.hinted)?,
@@ -67,6 +68,9 @@ pub(super) fn absurd_growth(growth: &Counters, span: Duration) -> Option<Absurd>
     if growth.hinted > growth.requests.saturating_add(TORN_MAX) {
         return Some(Absurd::HintedTooMany);
     }
+    if growth.started > growth.requests.saturating_add(TORN_MAX) {
+        return Some(Absurd::StartedTooMany);
+    }
     None
 }
 
@@ -76,8 +80,8 @@ pub(super) fn absurd_block(sum: &Counters, longest: Duration) -> Option<Absurd> 
     if sum.pool_wait_ns > sum.exec_ns.saturating_add(sum.exec_ns / 8) {
         return Some(Absurd::PoolWaitTooLong);
     }
-    let longest = u128::from(nanos(longest)) * u128::from(sum.requests);
-    if u128::from(sum.time_from_start_ns) > longest {
+    let longest = u128::from(nanos(longest)) * u128::from(sum.started);
+    if sum.started > 0 && u128::from(sum.time_from_start_ns) > longest {
         return Some(Absurd::Clock);
     }
     None

@@ -100,7 +100,7 @@ fn sums_that_shrink_begin_anew() {
 #[test]
 fn each_absurdity_is_counted_by_its_kind() {
     type Lie = fn(&mut Counters);
-    let lies: [(&str, Absurd, Lie); 5] = [
+    let lies: [(&str, Absurd, Lie); 6] = [
         ("exec", Absurd::ExecTooLong, |it| it.exec_ns = u64::MAX),
         ("requests", Absurd::RequestsTooMany, |it| it.requests = u64::MAX),
         ("hints", Absurd::HintedTooMany, |it| (it.requests, it.hinted) = (100, 200)),
@@ -108,8 +108,9 @@ fn each_absurdity_is_counted_by_its_kind() {
             (it.requests, it.exec_ns, it.pool_wait_ns) = (100, 100 * MS, 120 * MS);
         }),
         ("starts", Absurd::Clock, |it| {
-            (it.requests, it.time_from_start_ns) = (100, 100 * 61_000 * MS);
+            (it.requests, it.started, it.time_from_start_ns) = (100, 10, 10 * 61_000 * MS);
         }),
+        ("started", Absurd::StartedTooMany, |it| (it.requests, it.started) = (100, 200)),
     ];
     for (name, kind, lie) in lies {
         let mut reader = Reader::new();
@@ -153,10 +154,27 @@ fn a_clock_that_lags_says_that_jobs_begin_when_they_come() {
     let mut reader = Reader::new();
     reader.serve(20);
     assert_eq!(reader.refused(), [], "it may be that nobody says when jobs begin");
+    reader.counters().started += 20;
     reader.counters().time_from_start_ns += 20 * MS;
     assert_eq!(reader.serve(20).block.unwrap().means.time_from_start, Some(1e6));
+    reader.counters().started += 20;
     assert!(reader.serve(20).block.is_none());
     assert_eq!(reader.refused(), [(Absurd::Clock, 1)]);
+}
+
+#[test]
+fn who_does_not_say_when_its_job_began_has_no_part_in_the_mean() {
+    let mut reader = Reader::new();
+    let counters = reader.counters();
+    (counters.started, counters.time_from_start_ns) = (5, 20 * MS);
+    counters.upstream_exec_ns = 10 * MS;
+    let means = reader.serve(20).block.unwrap().means;
+    assert_eq!((means.time_from_start, means.residual), (Some(4e6), Some(2e6)));
+    let measured = reader.serve(20);
+    let means = measured.block.unwrap().means;
+    assert_eq!((means.time_from_start, means.residual), (None, None), "nobody says");
+    assert_eq!(measured.recent.unwrap().time_from_start, Some(4e6), "what was known stays");
+    assert_eq!(reader.refused(), []);
 }
 
 #[test]

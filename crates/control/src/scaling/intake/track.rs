@@ -40,8 +40,6 @@ pub(super) struct Track {
     shed: Option<Instant>,
     /// When there was last a request. The first snapshot counts as one.
     active: Option<Instant>,
-    /// Whether requests ever said when their jobs began.
-    has_starts: bool,
 }
 
 impl Track {
@@ -129,29 +127,10 @@ impl Track {
         if let Some(absurd) = check::absurd_block(&pending.sum, config.longest) {
             return Err(absurd);
         }
-        let means = self.means(&pending.sum, row.depth)?;
+        let means = means(&pending.sum, row.depth)?;
         let requests = pending.sum.requests;
         row.block = Some(self.close(now, config, pending.began, requests, means));
         Ok(())
-    }
-
-    /// The means over a block. A container behind others whose jobs all began this very moment, or
-    /// later, has a clock that lags.
-    fn means(&mut self, sum: &Counters, depth: u16) -> Result<Means, Absurd> {
-        if sum.time_from_start_ns == 0 && depth > 0 && self.has_starts {
-            return Err(Absurd::Clock);
-        }
-        self.has_starts |= sum.time_from_start_ns > 0;
-        let requests = sum.requests as f64;
-        let time_from_start = self.has_starts.then_some(sum.time_from_start_ns as f64 / requests);
-        let unexplained = sum.time_from_start_ns.saturating_sub(sum.upstream_exec_ns) as f64;
-        Ok(Means {
-            exec_metric: sum.exec_ns.saturating_sub(sum.pool_wait_ns) as f64 / requests,
-            exec_time: sum.exec_ns as f64 / requests,
-            time_from_start,
-            residual: (self.has_starts && depth > 0)
-                .then(|| unexplained / requests / f64::from(depth)),
-        })
     }
 
     fn on_averages(
@@ -233,11 +212,30 @@ impl Track {
     }
 }
 
+/// The means over a block. A container behind others whose jobs all began this very moment, or
+/// later, has a clock that lags.
+fn means(sum: &Counters, depth: u16) -> Result<Means, Absurd> {
+    if sum.started > 0 && sum.time_from_start_ns == 0 && depth > 0 {
+        return Err(Absurd::Clock);
+    }
+    let requests = sum.requests as f64;
+    // Over those alone that say when their jobs began: others would pull the means to zero.
+    let of_started = |nanos: u64| (sum.started > 0).then(|| nanos as f64 / sum.started as f64);
+    let unexplained = of_started(sum.time_from_start_ns.saturating_sub(sum.upstream_exec_ns));
+    Ok(Means {
+        exec_metric: sum.exec_ns.saturating_sub(sum.pool_wait_ns) as f64 / requests,
+        exec_time: sum.exec_ns as f64 / requests,
+        time_from_start: of_started(sum.time_from_start_ns),
+        residual: unexplained.filter(|_| depth > 0).map(|nanos| nanos / f64::from(depth)),
+    })
+}
+
 fn add(sum: &mut Counters, growth: &Counters) {
     let add = |sum: &mut u64, growth: u64| *sum = sum.saturating_add(growth);
     add(&mut sum.requests, growth.requests);
     add(&mut sum.exec_ns, growth.exec_ns);
     add(&mut sum.pool_wait_ns, growth.pool_wait_ns);
+    add(&mut sum.started, growth.started);
     add(&mut sum.time_from_start_ns, growth.time_from_start_ns);
     add(&mut sum.upstream_exec_ns, growth.upstream_exec_ns);
     add(&mut sum.hinted, growth.hinted);

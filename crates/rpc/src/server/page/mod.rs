@@ -120,17 +120,20 @@ impl Page {
     }
 
     /// A request has been read `now`, after its bytes had `waited`. Gives how long its job was
-    /// under way when they came.
-    pub(super) fn on_arrival(&self, now: Instant, claims: &Claims, waited: Duration) -> Duration {
+    /// under way when they came, if it says so and can be believed.
+    pub(super) fn on_arrival(
+        &self,
+        now: Instant,
+        claims: &Claims,
+        waited: Duration,
+    ) -> Option<Duration> {
         shard(&self.publisher).on_arrival();
         let came = clock::realtime_ns().saturating_sub(nanos(waited));
         let age_max = responder::Config::default().age_max;
         // What cannot be, because clocks disagree, is neither late nor counted.
-        let Ok(time_from_start) = observed(claims.start_time_ns, came, age_max) else {
-            return Duration::ZERO;
-        };
+        let time_from_start = observed(claims.start_time_ns, came, age_max).ok()?;
         self.judge(now, claims.path, time_from_start);
-        time_from_start
+        Some(time_from_start)
     }
 
     /// The FirstResponder of a machine without the agent's eBPF program (SurgeGuard §IV-A).
@@ -220,7 +223,7 @@ fn sample(now: Instant, reply: &Reply) -> Sample {
     Sample {
         exec_ns: nanos(exec),
         pool_wait_ns: nanos(spent.connections.min(exec)),
-        time_from_start_ns: nanos(context.time_from_start()),
+        time_from_start_ns: context.time_from_start().map(nanos),
         upstream_exec_ns: nanos(context.claims().upstream_exec),
         is_hinted: context.claims().upscale_hops > 0,
     }
