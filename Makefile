@@ -58,6 +58,7 @@ test-long: FUZZ_SECONDS := 600
 test-long: fuzz loom miri ## Run the long tests, loom, miri, and each fuzzer for 10 minutes.
 	@$(STEP) 'Tools' scripts/check-tools test
 	@$(STEP) 'Long tests' cargo test --release --workspace --locked --tests -- --ignored
+	@$(STEP) 'API server of Kubernetes' scripts/kube-apiserver cargo test --release -p seawall-node --locked --test agent kubernetes::live -- --ignored --nocapture
 	@echo
 	@echo 'make test-long: all checks passed'
 

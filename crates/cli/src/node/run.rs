@@ -73,9 +73,9 @@ pub(crate) struct Options {
         value_parser = PossibleValuesParser::new(scaling::NAMES))]
     algorithm: Option<String>,
 
-    /// What gives CPU: quota, cpuset, virtual [default: quota]
+    /// What gives CPU: quota, cpuset, kubernetes, virtual [default: quota]
     #[arg(long, value_name = "NAME", env = "SEAWALL_NODE_ACTUATOR",
-        value_parser = PossibleValuesParser::new(["quota", "cpuset", "virtual"]))]
+        value_parser = PossibleValuesParser::new(["quota", "cpuset", "kubernetes", "virtual"]))]
     actuator: Option<String>,
 
     /// Thousandths of a CPU that one unit is [default: 100]

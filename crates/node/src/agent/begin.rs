@@ -2,7 +2,8 @@
 
 use thiserror::Error;
 
-use super::actuator::{Actuator, ActuatorError, Cpuset, NoLadder, Quota, VirtualCpu};
+use super::actuator::kubernetes::CannotResize;
+use super::actuator::{Actuator, ActuatorError, Cpuset, Kubernetes, NoLadder, Quota, VirtualCpu};
 use super::config::{Config, CpuActuator};
 use super::hierarchy::{Hierarchies, NoHierarchy};
 use super::state::StateError;
@@ -20,6 +21,9 @@ pub enum CannotBegin {
     /// Frequencies cannot be set.
     #[error(transparent)]
     Frequency(#[from] NoLadder),
+    /// Pods cannot be resized.
+    #[error(transparent)]
+    Kubernetes(#[from] CannotResize),
     /// What the machine has cannot be saved.
     #[error("cannot save what the machine has: {0}")]
     Machine(#[from] ActuatorError),
@@ -38,9 +42,16 @@ pub(super) fn cpu_actuator(
             let (period, burst) = (config.actuator.period, config.actuator.burst);
             Ok(Box::new(Quota::new(&found.cpu, period, burst)))
         }
+        (CpuActuator::Kubernetes, Some(found)) => {
+            let quota = Quota::new(&found.cpu, None, 0.0);
+            let settings = &config.actuator.kubernetes;
+            Ok(Box::new(Kubernetes::open(settings, quota, &config.root)?))
+        }
         (CpuActuator::Cpuset, Some(found)) if found.cpuset.is_some() => Ok(Box::new(Cpuset::new())),
         (CpuActuator::Cpuset, _) => Err(CannotBegin::NoCpuset),
-        (CpuActuator::Virtual | CpuActuator::Quota, _) => Ok(Box::new(VirtualCpu::new())),
+        (CpuActuator::Virtual | CpuActuator::Quota | CpuActuator::Kubernetes, _) => {
+            Ok(Box::new(VirtualCpu::new()))
+        }
     }
 }
 

@@ -10,6 +10,8 @@ use seawall_control::scaling;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::actuator::kubernetes;
+
 /// Everything that can be set. Only containers that something here asks for are touched.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -113,6 +115,8 @@ pub enum CpuActuator {
     Quota,
     /// Whole CPUs of its own: `cpuset.cpus`.
     Cpuset,
+    /// The limit of its pod's container, by the API server of Kubernetes.
+    Kubernetes,
     /// A number in its metrics page, for services that model their cores.
     Virtual,
 }
@@ -149,6 +153,8 @@ pub struct Actuators {
     pub speeds_permille: Vec<u16>,
     /// The level among the speeds or frequencies that containers have when nothing is wrong.
     pub level_base: u16,
+    /// The API server, for `cpu = "kubernetes"`.
+    pub kubernetes: kubernetes::Settings,
 }
 
 impl Default for Actuators {
@@ -160,6 +166,7 @@ impl Default for Actuators {
             burst: 0.0,
             speeds_permille: vec![1_000, 1_250, 1_500, 1_750, 2_000],
             level_base: 0,
+            kubernetes: kubernetes::Settings::default(),
         }
     }
 }
@@ -252,7 +259,7 @@ pub struct ConfigError {
     pub allowed: String,
 }
 
-fn refuse<T>(
+pub(super) fn refuse<T>(
     field: impl Into<String>,
     value: &(impl ToString + ?Sized),
     allowed: impl Into<String>,
@@ -325,6 +332,7 @@ impl Actuators {
             let allowed = "actuator.cpu = \"cpuset\" gives whole CPUs: a multiple of 1000";
             return refuse("unit_milli", &unit_milli, allowed);
         }
+        self.kubernetes.validate()?;
         if self.frequency == FrequencyActuator::Cpufreq && self.cpu != CpuActuator::Cpuset {
             let allowed = "a CPU's frequency is a container's only if the CPU is: it takes \
                            actuator.cpu = \"cpuset\"";
@@ -410,7 +418,7 @@ fn pattern(field: &str, glob: &str) -> Result<(), ConfigError> {
     }
 }
 
-fn within(
+pub(super) fn within(
     field: &str,
     value: Duration,
     least: Duration,
@@ -459,6 +467,18 @@ mod tests {
             ("[actuator]\nperiod = '2s'", "actuator.period is 2s"),
             ("[actuator]\nburst = 1.5", "actuator.burst is 1.5"),
             ("[actuator]\ncpu = 'cpuset'", "unit_milli is 100; actuator.cpu = \"cpuset\""),
+            (
+                "[actuator.kubernetes]\nurl = 'http://a'",
+                "actuator.kubernetes.url is `http://a`; a token goes over TLS only",
+            ),
+            ("[actuator.kubernetes]\nnode = 'A/b'", "actuator.kubernetes.node is `A/b`"),
+            ("[actuator.kubernetes]\ntimeout = '1m'", "actuator.kubernetes.timeout is 1m"),
+            ("[actuator.kubernetes]\nsettle = '1ms'", "actuator.kubernetes.settle is 1ms"),
+            ("[actuator.kubernetes]\nretries_max = 21", "actuator.kubernetes.retries_max is 21"),
+            (
+                "[actuator.kubernetes]\nrequests_per_second = 0",
+                "actuator.kubernetes.requests_per_second is 0; allowed: 1 to 1000",
+            ),
             ("[actuator]\nfrequency = 'cpufreq'", "actuator.frequency is cpufreq"),
             (
                 "[actuator]\nfrequency = 'virtual'\nspeeds_permille = [2, 1]",

@@ -4,6 +4,7 @@ use super::actuator::{ActuatorError, UNLIMITED};
 use super::config::CpuActuator;
 use super::containers::{Tracked, units};
 use super::pass::{Agent, entry, save};
+use super::settled;
 use super::status::Status;
 
 impl Agent {
@@ -17,7 +18,12 @@ impl Agent {
             if self.state.is_none() && tracked.is_ours {
                 continue;
             }
-            match self.cpu.read(&tracked.target) {
+            let unit = self.config.unit_milli;
+            let (read, told) = settled::read(&mut *self.cpu, &mut self.status, tracked, unit);
+            if let Some((change, told)) = told {
+                self.entries.push(entry(time, tracked, change, "was asked for", &told));
+            }
+            match read {
                 Ok(amount) if amount == tracked.amount => tracked.is_seen = true,
                 // A page is its owner's to write. What it was given is what the agent last said, and
                 // that is said again at the end of this pass: no service raises itself.
@@ -124,6 +130,8 @@ pub(super) fn trouble(status: &mut Status, tracked: &mut Tracked, error: &Actuat
         ActuatorError::Missing { .. } => "missing",
         ActuatorError::Garbled { .. } => "garbled",
         ActuatorError::Remote(_) => "remote",
+        ActuatorError::Pending(_) => "pending",
+        ActuatorError::Api { kind, .. } => kind,
         ActuatorError::Bound { .. } => "bound",
         ActuatorError::Gone => "gone",
     });

@@ -222,6 +222,8 @@ impl Agent {
                 tracing::debug!(%error, "a page's orders stand until their lease ends");
             }
         }
+        // What is under way must not come after what is put back.
+        self.cpu.stop();
         self.state.as_mut().map(State::restore).unwrap_or_default()
     }
 
@@ -380,11 +382,15 @@ impl Agent {
         };
         let told = match &result {
             Ok(()) if is_dry => "dry run".to_owned(),
+            Ok(()) if what == "units" && self.cpu.is_deferred() => "asked".to_owned(),
             Ok(()) => "applied".to_owned(),
             Err(error) => error.to_string(),
         };
-        tracing::info!(container = %tracked.name, %change, %reason, result = %told, "decided");
-        self.entries.push(entry(time, tracked, change, &reason, &told));
+        // A policy may insist on what fails, thousands of times a second.
+        if result.is_ok() || tracked.told.as_ref() != Some(&told) {
+            tracing::info!(container = %tracked.name, %change, %reason, result = %told, "decided");
+            self.entries.push(entry(time, tracked, change, &reason, &told));
+        }
         match result {
             Ok(()) => {
                 self.status.decision(what, &reason);

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::actuator::Saved;
+use super::actuator::kubernetes::Restorer;
 
 const FILE: &str = "allocations.json";
 const LOCK: &str = "lock";
@@ -191,9 +192,10 @@ impl State {
     /// Puts all containers back, and forgets those for which that worked or is in vain.
     pub fn restore(&mut self) -> Restored {
         let mut done = Restored::default();
-        let mut left = BTreeMap::new();
+        let (mut left, mut restorer) = (BTreeMap::new(), Restorer::default());
         for (key, saved) in std::mem::take(&mut self.saved) {
-            let failed = saved.iter().filter_map(|saved| saved.restore().err()).collect::<Vec<_>>();
+            let put = saved.iter().map(|saved| saved.restore_with(&mut restorer));
+            let failed = put.filter_map(Result::err).collect::<Vec<_>>();
             match failed.iter().find(|error| !error.is_gone()) {
                 Some(error) => {
                     done.failed.push((key.clone(), error.to_string()));

@@ -3,5 +3,6 @@
 mod discovery;
 mod fixtures;
 mod kernel;
+mod kubernetes;
 mod passes;
 mod trust;

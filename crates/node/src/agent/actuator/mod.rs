@@ -9,6 +9,7 @@
 mod cpufreq;
 mod cpuset;
 mod files;
+pub mod kubernetes;
 mod published;
 mod quota;
 mod saved;
@@ -16,11 +17,13 @@ mod saved;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use thiserror::Error;
 
 pub use cpufreq::{Cpufreq, NoLadder};
 pub use cpuset::Cpuset;
+pub use kubernetes::Kubernetes;
 pub use published::{VirtualCpu, VirtualSpeed};
 pub use quota::Quota;
 pub use saved::{Saved, Write};
@@ -80,6 +83,27 @@ pub trait Actuator: fmt::Debug {
 
     /// The container has gone.
     fn forget(&mut self, _target: &Target) {}
+
+    /// Whether [`apply`](Self::apply) only asks somebody else, and [`settle`](Self::settle) tells
+    /// what came of it.
+    fn is_deferred(&self) -> bool {
+        false
+    }
+
+    /// What came of what was last asked for, told once when it is known.
+    fn settle(&mut self, _target: &Target) -> Option<Settled> {
+        None
+    }
+
+    /// Ends all that is under way: what is restored after this stays so.
+    fn stop(&mut self) {}
+}
+
+/// What came of a change that somebody else had to make.
+#[derive(Debug)]
+pub struct Settled {
+    /// How long it took until it was in force, or why it is not.
+    pub result: Result<Duration, ActuatorError>,
 }
 
 /// Why a container could not be read or changed.
@@ -137,6 +161,17 @@ pub enum ActuatorError {
         text: String,
         /// What the system said.
         source: io::Error,
+    },
+    /// Nothing can be said or done yet.
+    #[error("{0}")]
+    Pending(String),
+    /// The API server of Kubernetes, or the kubelet, did not do it.
+    #[error("{message}")]
+    Api {
+        /// One word for counts.
+        kind: &'static str,
+        /// What it said.
+        message: String,
     },
     /// Another machine has to do it, and did not.
     #[error("{0}")]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::kubernetes::{Resize, Restorer};
 use super::{ActuatorError, files, published};
 
 /// All that is needed to put a container back, by a process that knows nothing else.
@@ -21,6 +22,8 @@ pub enum Saved {
         /// Speed, in thousandths of the base.
         speed_permille: u32,
     },
+    /// What a pod said of its container.
+    Pod(Box<Resize>),
 }
 
 /// One file and what it held.
@@ -40,7 +43,17 @@ impl Saved {
     /// The first that remains after as many rounds as there are files: one file may refuse its
     /// value until another has its own (a burst above the quota, a share above the parent's).
     pub fn restore(&self) -> Result<(), ActuatorError> {
+        self.restore_with(&mut Restorer::default())
+    }
+
+    /// The same for one of many, which share connections.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`restore`](Self::restore).
+    pub fn restore_with(&self, restorer: &mut Restorer) -> Result<(), ActuatorError> {
         match self {
+            Self::Pod(resize) => restorer.restore(resize),
             Self::Files(writes) => restore_files(writes),
             Self::Page { path, granted_milli, speed_permille } => {
                 published::restore(path, *granted_milli, *speed_permille)

@@ -9,6 +9,7 @@ use std::path::Path;
 use glob::{MatchOptions, Pattern};
 
 pub use names::Kind;
+pub(super) use names::kubernetes as pod_of;
 
 use super::config::Config;
 use super::hierarchy::Hierarchy;

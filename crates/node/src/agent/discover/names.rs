@@ -46,7 +46,7 @@ const IDENTIFIER_DIGITS: usize = 64;
 /// `/kubepods.slice/kubepods-CLASS.slice/kubepods-CLASS-podUID.slice/cri-containerd-ID.scope`, and
 /// without, `/kubepods/CLASS/podUID/ID`. Groups below that are the container's
 /// own business, and those above are whole pods.
-pub(super) fn kubernetes(path: &str) -> Option<Kind> {
+pub(in crate::agent) fn kubernetes(path: &str) -> Option<Kind> {
     let mut parts = path.rsplit('/');
     let (last, pod) = (parts.next()?, parts.next()?);
     if !parts.any(|part| part == "kubepods" || part == "kubepods.slice") {
