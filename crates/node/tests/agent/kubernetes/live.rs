@@ -24,13 +24,14 @@ struct Admin {
 
 impl Admin {
     fn ask(&self, method: &str, path: &str, kind: &str, body: &Value) -> Value {
-        let output = Command::new("curl")
-            .args(["-sS", "--cacert", &self.ca, "-X", method])
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", "--http1.1", "--cacert", &self.ca, "-X", method])
             .args(["-H", &format!("Authorization: Bearer {}", self.token)])
-            .args(["-H", &format!("Content-Type: {kind}"), "-d", &body.to_string()])
-            .arg(format!("{}{path}", self.url))
-            .output()
-            .unwrap();
+            .arg(format!("{}{path}", self.url));
+        if !body.is_null() {
+            curl.args(["-H", &format!("Content-Type: {kind}"), "-d", &body.to_string()]);
+        }
+        let output = curl.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()
     }
@@ -97,6 +98,19 @@ fn resources(limit: &str) -> Value {
     })
 }
 
+/// What a kubelet says of itself: the server takes no resize for a node that it does not know.
+fn create_node(admin: &Admin) {
+    let capacity = json!({ "cpu": "8", "memory": "16Gi", "pods": "250" });
+    let info = json!({
+        "kubeletVersion": "v1.36.3", "operatingSystem": "linux", "architecture": "amd64",
+        "bootID": "", "containerRuntimeVersion": "containerd://2.0.0", "kernelVersion": "6.1.0",
+        "kubeProxyVersion": "", "machineID": "", "osImage": "", "systemUUID": "",
+    });
+    let status = json!({ "capacity": capacity, "allocatable": capacity, "nodeInfo": info });
+    let node = json!({ "metadata": { "name": "worker-1" }, "status": status });
+    admin.create("/api/v1/nodes", &node);
+}
+
 /// The pod's UID.
 fn create_pod(admin: &Admin, name: &str) -> String {
     let container = json!({ "name": "cart", "image": "cart:1", "resources": resources("1") });
@@ -154,6 +168,7 @@ fn a_real_server_resizes_up_and_down_restores_and_refuses() {
         (found["kind"] == "Namespace").then_some(found)
     });
     println!("namespace {}", namespace["metadata"]["name"]);
+    create_node(&admin);
     let uid = create_pod(&admin, "cart-0");
     admin.status(&running("1"));
 
@@ -211,6 +226,14 @@ fn exercise(admin: &Admin, bench: &mut Bench, settings: &Settings) {
     let error = Saved::Pod(wrong.clone()).restore().unwrap_err();
     println!("a request above the limit: {error}");
     assert!(matches!(error, ActuatorError::Api { kind: "api_invalid", .. }), "{error}");
+
+    let mut nobody = saved.clone();
+    if let Saved::Pod(resize) = &mut nobody {
+        resize.server.token = bench.folder.path().join("nobody");
+    }
+    let error = nobody.restore().unwrap_err();
+    println!("a resize by nobody: {error}");
+    assert!(matches!(error, ActuatorError::Api { kind: "api_forbidden", .. }), "{error}");
 
     // Another pod of that name: the UID is in the way.
     wrong.request.clone_from(&Some("250m".to_owned()));

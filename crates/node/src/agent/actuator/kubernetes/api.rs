@@ -55,7 +55,7 @@ pub(super) enum ApiError {
     Unreachable(String),
     #[error("the API server does not answer within {}", duration::format(*.0))]
     TimedOut(Duration),
-    #[error("the API server says {code}: {message}{}", hint(*code))]
+    #[error("the API server says {code}: {message}{}", hint(*code, message))]
     Status { code: u16, message: String, retry_after: Option<Duration> },
     #[error("the API server's answer is not one: {0}")]
     Garbled(String),
@@ -64,10 +64,11 @@ pub(super) enum ApiError {
     Local(String),
 }
 
-fn hint(code: u16) -> &'static str {
+fn hint(code: u16, message: &str) -> &'static str {
     match code {
         401 => "; its token is not known to the server",
-        403 => "; docs/node.md has the role that the agent needs",
+        // Admission refuses with the same number: quotas, limits of the namespace.
+        403 if message.contains(" cannot ") => "; docs/node.md has the role that the agent needs",
         _ => "",
     }
 }
