@@ -25,8 +25,8 @@ impl Agent {
             }
             match read {
                 Ok(amount) if amount == tracked.amount => tracked.is_seen = true,
-                // A page is its owner's to write. What it was given is what the agent last said, and
-                // that is said again at the end of this pass: no service raises itself.
+                // A page is its owner's to write. What it was given is what the agent last said,
+                // and that is said again at the end of this pass: no service raises itself.
                 Ok(amount) if is_virtual => {
                     tracked.is_seen = true;
                     self.status.foreign_changes += 1;
