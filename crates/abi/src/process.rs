@@ -1,5 +1,6 @@
 //! Which process wrote a page: its number alone does not tell, for numbers are used again.
 
+use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::{fs, io};
 
@@ -28,6 +29,19 @@ impl Process {
         })
     }
 
+    /// The process that has this number here.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or its namespace cannot be looked at.
+    pub fn of(pid: u32) -> io::Result<Self> {
+        Ok(Self {
+            pid: innermost_pid(pid)?,
+            start_ticks: start_ticks(pid)?,
+            namespace: namespace(pid)?,
+        })
+    }
+
     /// Its number as this process sees it, while it lives. A process in a container has another
     /// number there than here, and is looked for in all of `/proc`.
     ///
@@ -35,29 +49,72 @@ impl Process {
     ///
     /// Where `/proc` cannot be read.
     pub fn find(&self) -> io::Result<Option<u32>> {
-        if self.namespace == 0 || self.namespace == namespace("self").unwrap_or(0) {
-            return Ok(self.is(self.pid).then_some(self.pid));
-        }
-        for entry in fs::read_dir("/proc")? {
-            let name = entry?.file_name();
-            let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else {
-                continue;
-            };
-            // Processes come and go in the meantime: who has gone is not the one.
-            let is_there = namespace(pid).is_ok_and(|inode| inode == self.namespace)
-                && innermost_pid(pid).is_ok_and(|inner| inner == self.pid)
-                && self.is(pid);
-            if is_there {
-                return Ok(Some(pid));
-            }
-        }
-        Ok(None)
+        Index::default().find(self)
+    }
+
+    /// Whether it would be seen here if it lived: its namespace is this process's own, or this one
+    /// is in the machine's first, to which all others are open.
+    pub fn would_be_seen(&self) -> bool {
+        let own = namespace("self").unwrap_or(0);
+        self.namespace != 0 && own != 0 && (own == self.namespace || own == FIRST_NAMESPACE)
     }
 
     /// Whether the process that has this number here began when this one did.
     pub(crate) fn is(&self, pid: u32) -> bool {
         start_ticks(pid).is_ok_and(|ticks| ticks == self.start_ticks)
     }
+}
+
+/// The inode of the PID namespace that a machine begins with (`PROC_PID_INIT_INO`).
+const FIRST_NAMESPACE: u64 = 0xEFFF_FFFC;
+
+/// Who has which number in other PID namespaces. A walk through `/proc` tells, and it is made once,
+/// when the first process of another namespace is looked for: make an index for many questions,
+/// and another one when processes may have come since.
+#[derive(Debug, Default)]
+pub struct Index {
+    /// By namespace and number in there; processes of this one's own namespace are not in it.
+    others: Option<HashMap<(u64, u32), u32>>,
+}
+
+impl Index {
+    /// As [`Process::find`].
+    ///
+    /// # Errors
+    ///
+    /// Where `/proc` cannot be read.
+    pub fn find(&mut self, process: &Process) -> io::Result<Option<u32>> {
+        let own = namespace("self").unwrap_or(0);
+        if process.namespace == 0 || process.namespace == own {
+            return Ok(process.is(process.pid).then_some(process.pid));
+        }
+        if self.others.is_none() {
+            self.others = Some(others(own)?);
+        }
+        let found = self
+            .others
+            .as_ref()
+            .and_then(|others| others.get(&(process.namespace, process.pid)).copied());
+        Ok(found.filter(|pid| process.is(*pid)))
+    }
+}
+
+fn others(own: u64) -> io::Result<HashMap<(u64, u32), u32>> {
+    let mut others = HashMap::new();
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
+        // Processes come and go in the meantime: who has gone is not the one.
+        if let Ok(inode) = namespace(pid)
+            && inode != own
+            && let Ok(inner) = innermost_pid(pid)
+        {
+            others.insert((inode, inner), pid);
+        }
+    }
+    Ok(others)
 }
 
 /// Whether `uid` is one of those that a process acts as: real, effective, saved or of files.
@@ -110,6 +167,9 @@ mod tests {
     fn this_process_is_found() {
         let this = Process::this().unwrap();
         assert_eq!(this.find().unwrap(), Some(std::process::id()));
+        assert_eq!(Process::of(std::process::id()).unwrap(), this);
+        assert!(this.would_be_seen());
+        assert!(!Process { namespace: 0, ..this }.would_be_seen());
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::description::{Description, Malformed, long};
 use super::layout::{FIRST_SHARD, SHARD_SIZE, SHARDS, SIZE, at};
 use super::orders::Orders;
 use super::shard::Counters;
-use crate::process::{self, Process};
+use crate::process::{self, Index, Process};
 
 /// A service's page, seen from outside.
 #[derive(Debug)]
@@ -28,6 +28,7 @@ pub struct Reader {
     path: PathBuf,
     description: Description,
     pid: u32,
+    uid: u32,
 }
 
 /// Why a page is not read.
@@ -88,6 +89,15 @@ impl Reader {
     /// When it is no page, or its process has gone or is another user's. Whoever has the pages'
     /// folder may remove those that are [`Gone`](Unreadable::Gone).
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, Unreadable> {
+        Self::open_with(path, &mut Index::default())
+    }
+
+    /// The same for many pages, whose processes are looked for in one walk.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open).
+    pub fn open_with(path: impl Into<PathBuf>, index: &mut Index) -> Result<Self, Unreadable> {
         let path = path.into();
         let file = open(&path)?;
         let uid = file.metadata()?.uid();
@@ -98,12 +108,12 @@ impl Reader {
             return Err(Unreadable::Misnamed { expected });
         }
         let gone = || Unreadable::Gone(description.process);
-        let pid = description.process.find()?.ok_or_else(gone)?;
+        let pid = index.find(&description.process)?.ok_or_else(gone)?;
         // It may go between the two questions.
         if !process::acts_as(pid, uid).map_err(|_| gone())? {
             return Err(Unreadable::Stranger { uid, pid });
         }
-        Ok(Self { file, path, description, pid })
+        Ok(Self { file, path, description, pid, uid })
     }
 
     /// The file.
@@ -124,6 +134,20 @@ impl Reader {
     /// Whether its process still lives.
     pub fn is_alive(&self) -> bool {
         self.description.process.is(self.pid)
+    }
+
+    /// Whether its file still has the name by which it was opened.
+    pub fn is_in_place(&self) -> bool {
+        let there = fs::symlink_metadata(&self.path);
+        let own = self.file.metadata();
+        there.is_ok_and(|there| {
+            own.is_ok_and(|own| (own.dev(), own.ino()) == (there.dev(), there.ino()))
+        })
+    }
+
+    /// The user to whom its file belongs.
+    pub fn owner(&self) -> u32 {
+        self.uid
     }
 
     /// What the service has counted.

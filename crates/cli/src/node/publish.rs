@@ -41,6 +41,7 @@ pub(super) fn publish(status: &Status, known: &mut Vec<String>) {
     gauge!(names::SCALING_CONTAINERS.name).set(status.containers.len() as f64);
     gauge!(names::SCALING_PAGES.name, "state" => "read").set(status.pages as f64);
     gauge!(names::SCALING_PAGES.name, "state" => "refused").set(status.pages_refused as f64);
+    gauge!(names::SCALING_PAGES.name, "state" => "cut").set(status.pages_cut as f64);
     gauge!(names::SCALING_LATE.name).set(status.lateness.late(0.99).as_secs_f64());
     gauge!(names::SCALING_PASS.name).set(status.lateness.took(0.99).as_secs_f64());
 }

@@ -19,6 +19,7 @@ use serde::Serialize;
 use toml::Value;
 
 use super::publish;
+use crate::descriptors;
 use crate::options::{Settings, Sources, text};
 use crate::output;
 use crate::serve::metrics;
@@ -173,6 +174,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         watchdog = Some(started.context("cannot start the watchdog")?);
     }
     let listen = config.metrics.listen;
+    // Each page that is read is an open file, or several.
+    descriptors::raise();
     let mut agent = Agent::new(config, Box::new(scaler), interval, state)?;
     agent.status_mut().watchdog_starts = u64::from(watchdog.is_some());
     listen.map_or(Ok(()), metrics::serve)?;

@@ -37,6 +37,8 @@ impl Agent {
         match self.pages.scan(hierarchy) {
             Ok(sight) => {
                 (self.status.pages, self.status.pages_refused) = (sight.pages, sight.refused);
+                self.status.pages_cut = sight.cut;
+                self.status.pages_removed += sight.removed as u64;
             }
             Err(error) => {
                 self.status.error("pages");

@@ -1,20 +1,51 @@
 //! The metrics that services publish, and which container each service is in.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fs::{self, Metadata, ReadDir};
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use nix::sys::resource::{Resource, getrlimit};
+use nix::unistd::geteuid;
 use seawall_abi::page::{Counters, Orders, Reader, Unreadable};
+use seawall_abi::process::Index;
 
 use super::hierarchy::{Hierarchy, Version};
 
-/// Pages of one folder. More would be those of somebody who makes pages for the agent's sake.
+/// Pages of one folder, if descriptors suffice: a kubelet's limit of containers is in the hundreds.
 const PAGES_MAX: usize = 20_000;
 
-/// The folder of the pages.
+/// Files that an open page may take: here, for each of the two actuators, and for boosts.
+const FILES_PER_PAGE: u64 = 4;
+
+/// Files for everything else.
+const FILES_OTHERS: u64 = 256;
+
+/// Pages of one process: services that share one are few.
+const PAGES_PER_PROCESS: usize = 16;
+
+/// Pages of one group, which a container is: a service with many worker processes has one for each.
+const PAGES_PER_GROUP: usize = 256;
+
+/// One user may have this part of all pages: the half.
+const OWNER_PART: usize = 2;
+
+/// Names that are listed in one scan. The next goes on where this one ended.
+const LISTED_MAX: usize = 50_000;
+
+/// Files that are opened in one scan, which takes some tens of microseconds for each.
+const OPENED_MAX: usize = 2_000;
+
+/// The same for files of one user, so that those of others have their turn.
+const OPENED_PER_OWNER: usize = 1_000;
+
+/// Refused files that are remembered; others are opened again when it is their turn.
+const REFUSED_MAX: usize = 20_000;
+
+/// The folder of the pages. Whoever may make files in it is not trusted: what one container puts
+/// there takes nothing from others, and little time.
 #[derive(Debug)]
 pub struct Pages {
     folder: PathBuf,
@@ -22,10 +53,20 @@ pub struct Pages {
     proc: PathBuf,
     /// A page whose service has not said for so long that it lives is not believed.
     silence: Duration,
+    /// Whether pages of services that have died are removed.
+    is_tidy: bool,
+    most: usize,
     pages: BTreeMap<PathBuf, Page>,
     /// Pages that were refused, with when the file was last changed: told once, and not tried
     /// again as long as they are the same.
-    refused: BTreeMap<PathBuf, Option<std::time::SystemTime>>,
+    refused: BTreeMap<PathBuf, Option<SystemTime>>,
+    /// Where the list of files goes on, if it was too long for one scan.
+    listing: Option<ReadDir>,
+    /// Files whose turn it is.
+    waiting: VecDeque<PathBuf>,
+    /// Files that there was no room for since the list began.
+    cut: usize,
+    is_cut_told: bool,
 }
 
 /// One service's page.
@@ -42,70 +83,211 @@ pub struct Sight {
     pub pages: usize,
     /// Files called pages that are not read.
     pub refused: usize,
+    /// Pages that are not read because their process, container or owner has too many.
+    pub cut: usize,
+    /// Pages of services that have died, removed now.
+    pub removed: usize,
+}
+
+/// What is counted in one scan.
+#[derive(Default)]
+struct Count {
+    index: Index,
+    opened: usize,
+    /// Pages and attempts by user.
+    owners: HashMap<u32, (usize, usize)>,
+    processes: HashMap<u32, usize>,
+    groups: HashMap<String, usize>,
+    removed: usize,
+}
+
+/// What became of a file.
+enum Turn {
+    Over,
+    /// There is no time for it in this scan.
+    Later,
+    /// Others of its kind have taken its room.
+    Cut,
 }
 
 impl Pages {
     /// Pages in `folder`, of services whose groups `root/proc` tells.
     pub fn new(folder: &Path, root: &Path, silence: Duration) -> Self {
+        let (files, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((1_024, 1_024));
+        let room = files.saturating_sub(FILES_OTHERS) / FILES_PER_PAGE;
         Self {
             folder: folder.to_owned(),
             proc: root.join("proc"),
             silence,
+            is_tidy: false,
+            most: PAGES_MAX.min(room.max(1) as usize),
             pages: BTreeMap::new(),
             refused: BTreeMap::new(),
+            listing: None,
+            waiting: VecDeque::new(),
+            cut: 0,
+            is_cut_told: false,
         }
     }
 
+    /// The same, and pages of services that have died are removed, for nobody else does it.
+    #[must_use]
+    pub fn tidied(self) -> Self {
+        Self { is_tidy: true, ..self }
+    }
+
     /// Looks which pages there are now.
+    ///
+    /// Those that are open keep their places, whatever else is in the folder.
     ///
     /// # Errors
     ///
     /// If the folder cannot be listed; that it does not exist only means that nobody publishes.
     pub fn scan(&mut self, hierarchy: Option<&Hierarchy>) -> io::Result<Sight> {
-        let entries = match fs::read_dir(&self.folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                self.pages.clear();
-                return Ok(Sight::default());
-            }
-            Err(error) => return Err(error),
-        };
-        let is_page = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "page");
-        let found: BTreeSet<PathBuf> =
-            entries.flatten().map(|entry| entry.path()).filter(is_page).take(PAGES_MAX).collect();
-        self.pages.retain(|path, page| found.contains(path) && page.reader.is_alive());
-        self.refused.retain(|path, _| found.contains(path));
-        for path in found {
-            self.open(path, hierarchy);
+        self.pages.retain(|_, page| page.reader.is_in_place() && page.reader.is_alive());
+        if let Err(error) = self.list() {
+            (self.listing, self.waiting) = (None, VecDeque::new());
+            let is_missing = error.kind() == ErrorKind::NotFound;
+            return if is_missing { Ok(Sight::default()) } else { Err(error) };
         }
-        Ok(Sight { pages: self.pages.len(), refused: self.refused.len() })
+        let mut count = Count::default();
+        for page in self.pages.values() {
+            count.add(page);
+        }
+        for path in std::mem::take(&mut self.waiting) {
+            match self.turn(&path, hierarchy, &mut count) {
+                Turn::Over => {}
+                Turn::Later => self.waiting.push_back(path),
+                Turn::Cut => self.cut += 1,
+            }
+        }
+        if self.cut > 0 && !self.is_cut_told {
+            self.is_cut_told = true;
+            let cut = self.cut;
+            tracing::warn!(cut, "a process, container or user has more pages than are read");
+        }
+        let (pages, refused) = (self.pages.len(), self.refused.len());
+        Ok(Sight { pages, refused, cut: self.cut, removed: count.removed })
     }
 
-    fn open(&mut self, path: PathBuf, hierarchy: Option<&Hierarchy>) {
-        let Entry::Vacant(place) = self.pages.entry(path) else { return };
-        let path = place.key().clone();
-        let changed = fs::metadata(&path).and_then(|metadata| metadata.modified()).ok();
-        if self.refused.get(&path).is_some_and(|before| *before == changed) {
-            return;
+    /// Lists what is next. Processes are looked for after that, so that whoever made one of these
+    /// files and lives is found.
+    fn list(&mut self) -> io::Result<()> {
+        if !self.waiting.is_empty() {
+            return Ok(());
         }
-        match Reader::open(&path) {
-            Ok(reader) => {
-                self.refused.remove(&path);
-                let group =
-                    hierarchy.and_then(|hierarchy| group_of(&self.proc, reader.pid(), hierarchy));
-                tracing::info!(page = %path.display(), ?group, "a service publishes");
-                place.insert(Page { reader, group });
+        let is_new = self.listing.is_none();
+        let mut listing = match self.listing.take() {
+            Some(listing) => listing,
+            None => fs::read_dir(&self.folder)?,
+        };
+        if is_new {
+            self.cut = 0;
+            self.refused.retain(|path, _| fs::symlink_metadata(path).is_ok());
+        }
+        for _ in 0..LISTED_MAX {
+            let Some(entry) = listing.next() else { return Ok(()) };
+            let path = entry?.path();
+            let is_page = path.extension().is_some_and(|kind| kind == "page");
+            if is_page && !self.pages.contains_key(&path) {
+                self.waiting.push_back(path);
             }
-            // It went while it was looked at, or its service died and left it behind.
-            Err(Unreadable::Gone(_)) => {
-                self.refused.insert(path, changed);
+        }
+        self.listing = Some(listing);
+        Ok(())
+    }
+
+    fn turn(&mut self, path: &Path, hierarchy: Option<&Hierarchy>, count: &mut Count) -> Turn {
+        if count.opened >= OPENED_MAX {
+            return Turn::Later;
+        }
+        // It may have gone since it was listed.
+        let Ok(metadata) = fs::symlink_metadata(path) else { return Turn::Over };
+        let changed = metadata.modified().ok();
+        if self.refused.get(path).is_some_and(|before| *before == changed) {
+            return Turn::Over;
+        }
+        let (pages, opened) = count.owners.entry(metadata.uid()).or_default();
+        if self.pages.len() >= self.most || *pages >= self.most.div_ceil(OWNER_PART) {
+            return Turn::Cut;
+        }
+        if *opened >= OPENED_PER_OWNER {
+            return Turn::Later;
+        }
+        (*opened, count.opened) = (*opened + 1, count.opened + 1);
+        match Reader::open_with(path, &mut count.index) {
+            Ok(reader) => self.keep(path, reader, hierarchy, count),
+            Err(Unreadable::Gone(process)) => {
+                if self.is_tidy && process.would_be_seen() && self.remove(path, &metadata) {
+                    count.removed += 1;
+                } else {
+                    self.refuse(path, changed);
+                }
+                Turn::Over
             }
-            Err(Unreadable::Io(error)) if error.kind() == ErrorKind::NotFound => {}
+            // It went while it was looked at, or the system has no room for it now.
+            Err(Unreadable::Io(error)) => {
+                if error.kind() != ErrorKind::NotFound {
+                    tracing::debug!(page = %path.display(), %error, "a page cannot be opened now");
+                }
+                Turn::Over
+            }
             Err(error) => {
-                tracing::warn!(page = %path.display(), %error, "a page is not read");
-                self.refused.insert(path, changed);
+                if self.refuse(path, changed) {
+                    tracing::warn!(page = %path.display(), %error, "a page is not read");
+                }
+                Turn::Over
             }
         }
+    }
+
+    fn keep(
+        &mut self,
+        path: &Path,
+        reader: Reader,
+        hierarchy: Option<&Hierarchy>,
+        count: &mut Count,
+    ) -> Turn {
+        let group = hierarchy.and_then(|hierarchy| group_of(&self.proc, reader.pid(), hierarchy));
+        let of_process = count.processes.get(&reader.pid()).copied().unwrap_or(0);
+        let of_group = group.as_ref().and_then(|group| count.groups.get(group)).copied();
+        if of_process >= PAGES_PER_PROCESS || of_group.unwrap_or(0) >= PAGES_PER_GROUP {
+            return Turn::Cut;
+        }
+        self.refused.remove(path);
+        tracing::info!(page = %path.display(), ?group, "a service publishes");
+        let page = Page { reader, group };
+        count.add(&page);
+        self.pages.insert(path.to_owned(), page);
+        Turn::Over
+    }
+
+    /// Remembers it; whether this is new.
+    fn refuse(&mut self, path: &Path, changed: Option<SystemTime>) -> bool {
+        if self.refused.len() >= REFUSED_MAX {
+            return false;
+        }
+        self.refused.insert(path.to_owned(), changed).is_none()
+    }
+
+    /// Removes a page that says of itself that it is of a process which has gone. The folder has
+    /// to be the agent's own or root's, the file an ordinary one that this user owns or, as root,
+    /// may remove; and it has to be the same that was read.
+    fn remove(&self, path: &Path, read: &Metadata) -> bool {
+        let user = geteuid().as_raw();
+        let is_ours = |uid: u32| uid == user || uid == 0;
+        let is_own_folder = fs::metadata(&self.folder).is_ok_and(|folder| is_ours(folder.uid()));
+        let is_owned = user == 0 || read.uid() == user;
+        if !is_own_folder || !is_owned || path.parent() != Some(&*self.folder) {
+            return false;
+        }
+        let is_same = fs::symlink_metadata(path)
+            .is_ok_and(|now| now.is_file() && (now.dev(), now.ino()) == (read.dev(), read.ino()));
+        let is_removed = is_same && fs::remove_file(path).is_ok();
+        if is_removed {
+            tracing::info!(page = %path.display(), "removed: its service has died");
+        }
+        is_removed
     }
 
     /// The pages, by their files.
@@ -127,6 +309,16 @@ impl Pages {
         let silence = self.silence.as_nanos() as u64;
         let is_silent = heartbeat_ns != 0 && now_ns.abs_diff(heartbeat_ns) > silence;
         if is_silent { None } else { page.reader.counters().ok() }
+    }
+}
+
+impl Count {
+    fn add(&mut self, page: &Page) {
+        self.owners.entry(page.reader.owner()).or_default().0 += 1;
+        *self.processes.entry(page.reader.pid()).or_default() += 1;
+        if let Some(group) = &page.group {
+            *self.groups.entry(group.clone()).or_default() += 1;
+        }
     }
 }
 
@@ -208,7 +400,7 @@ mod tests {
         for (version, group) in [(Version::V1, "/a:b/c"), (Version::V2, "/v2")] {
             let mut pages = Pages::new(root.path(), root.path(), SILENCE);
             let sight = pages.scan(Some(&hierarchy(version))).unwrap();
-            assert_eq!(sight, Sight { pages: 1, refused: 0 });
+            assert_eq!(sight, Sight { pages: 1, ..Sight::default() });
             let page = pages.page(publisher.path()).unwrap();
             assert_eq!((page.service(), page.group()), ("cart", Some(group)));
             assert_eq!(pages.counters(publisher.path(), 0).unwrap().exec_ns, 5);
@@ -237,9 +429,9 @@ mod tests {
         fs::write(root.path().join("junk.1.page"), "junk").unwrap();
         fs::write(root.path().join("notes.txt"), "no page").unwrap();
         let mut pages = Pages::new(root.path(), root.path(), SILENCE);
-        assert_eq!(pages.scan(None).unwrap(), Sight { pages: 1, refused: 1 });
+        assert_eq!(pages.scan(None).unwrap(), Sight { pages: 1, refused: 1, ..Sight::default() });
         drop(cart);
-        assert_eq!(pages.scan(None).unwrap(), Sight { pages: 0, refused: 1 });
+        assert_eq!(pages.scan(None).unwrap(), Sight { refused: 1, ..Sight::default() });
     }
 
     #[test]

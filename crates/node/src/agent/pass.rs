@@ -136,7 +136,11 @@ impl Agent {
         let log = log.unwrap_or_else(|| config.state.join("audit.jsonl"));
         Ok(Self {
             audit: Audit::new(&log, config.audit.file_bytes_max, config.audit.files_max),
-            pages: Pages::new(&config.pages, &config.root, SILENCE),
+            // A dry run leaves everything as it is.
+            pages: match Pages::new(&config.pages, &config.root, SILENCE) {
+                pages if state.is_some() => pages.tidied(),
+                pages => pages,
+            },
             units_total: units_total(&config),
             config,
             interval,

@@ -40,6 +40,10 @@ pub struct Status {
     pub pages: usize,
     /// Files called pages that are not read.
     pub pages_refused: usize,
+    /// Pages that are not read because their process, container or owner has too many.
+    pub pages_cut: usize,
+    /// Pages of services that had died, which were removed.
+    pub pages_removed: u64,
     /// Each container that is managed, by name.
     pub containers: BTreeMap<String, ContainerStatus>,
 }

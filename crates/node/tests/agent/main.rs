@@ -4,5 +4,6 @@ mod discovery;
 mod fixtures;
 mod kernel;
 mod kubernetes;
+mod pages;
 mod passes;
 mod trust;
