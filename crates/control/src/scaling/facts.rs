@@ -112,7 +112,8 @@ pub struct Counters {
     pub shed: u64,
 }
 
-/// Averages over a container's latest requests, nanoseconds.
+/// Averages over a container's latest requests, nanoseconds. While all of them stay exactly as they
+/// are, there are no requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Averages {
     /// Mean execution without waits for connections (`execMetric`).

@@ -34,7 +34,9 @@ pub(super) fn growth(before: &Counters, after: &Counters) -> Option<Counters> {
 /// How much execution a container can have had that it has not reported yet, in nanoseconds.
 ///
 /// Each request that was there at some time between two snapshots can have executed for all that
-/// time, whether it has ended or not. What has ended is reported, and leaves the allowance.
+/// time, whether it has ended or not. What has ended is reported, and leaves the allowance. Most
+/// requests wait for others meanwhile and never execute for all their time: what is left is at
+/// most that of the requests which are still there, or it would grow for ever.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Allowance(u128);
 
@@ -45,7 +47,13 @@ impl Allowance {
     }
 
     /// Whether `growth` can have happened in `span`, in which `before` requests were there already.
-    pub(super) fn spend(&mut self, before: u64, growth: &Counters, span: Duration) -> bool {
+    pub(super) fn spend(
+        &mut self,
+        before: u64,
+        growth: &Counters,
+        span: Duration,
+        longest: Duration,
+    ) -> bool {
         let requests = before
             .saturating_add(growth.in_flight)
             .saturating_add(growth.requests)
@@ -53,7 +61,8 @@ impl Allowance {
         let span = u128::from(nanos(span.saturating_add(READ_SKEW)));
         let allowance = self.0.saturating_add(u128::from(requests).saturating_mul(span));
         let exec = u128::from(growth.exec_ns);
-        self.0 = allowance.saturating_sub(exec);
+        let most = Self::new(growth.in_flight, longest).0;
+        self.0 = allowance.saturating_sub(exec).min(most);
         exec <= allowance
     }
 }
@@ -79,6 +88,9 @@ pub(super) fn absurd_block(sum: &Counters, longest: Duration) -> Option<Absurd> 
     // A request that ended during the reading may be in one sum and not in the other.
     if sum.pool_wait_ns > sum.exec_ns.saturating_add(sum.exec_ns / 8) {
         return Some(Absurd::PoolWaitTooLong);
+    }
+    if u128::from(sum.exec_ns) > u128::from(nanos(longest)) * u128::from(sum.requests) {
+        return Some(Absurd::ExecTooLong);
     }
     let longest = u128::from(nanos(longest)) * u128::from(sum.started);
     if sum.started > 0 && u128::from(sum.time_from_start_ns) > longest {

@@ -72,6 +72,17 @@ fn few_samples_are_kept_until_they_are_enough() {
 }
 
 #[test]
+fn what_comes_after_a_rest_did_not_begin_with_it() {
+    let mut reader = Reader::new();
+    reader.serve(20);
+    for _ in 0..5_000 {
+        reader.read();
+    }
+    let block = reader.serve(20).block.expect("enough");
+    assert_eq!(reader.now.since(block.began), Duration::from_millis(10));
+}
+
+#[test]
 fn averages_weigh_by_time() {
     let mut reader = Reader::new();
     reader.serve(20);
@@ -146,6 +157,38 @@ fn long_requests_that_were_in_flight_are_believed() {
             break;
         }
     }
+    assert_eq!(reader.refused(), [(Absurd::ExecTooLong, 1)]);
+}
+
+/// Most of a request's time it waits for others, and does not execute.
+#[test]
+fn time_in_which_nothing_executes_is_no_allowance_for_ever() {
+    let mut reader = Reader::new();
+    for _ in 0..1_000 {
+        reader.counters().in_flight = 1_000;
+        reader.serve(20);
+    }
+    // They have gone, and what is said then is of the few that may have ended meanwhile.
+    reader.counters().in_flight = 0;
+    for _ in 0..20 {
+        reader.serve(20);
+    }
+    reader.counters().requests += 20;
+    reader.counters().exec_ns += 9_000_000 * MS;
+    assert!(reader.read().block.is_none());
+    assert_eq!(reader.refused(), [(Absurd::ExecTooLong, 1)]);
+}
+
+#[test]
+fn no_request_takes_longer_than_the_longest() {
+    let mut reader = Reader::new();
+    // Ten thousand that were there may have executed for as long as they like, but not ten.
+    reader.counters().in_flight = 10_000;
+    reader.read();
+    reader.read();
+    let counters = reader.counters();
+    (counters.requests, counters.exec_ns) = (20, 21 * 60_000 * MS);
+    assert!(reader.read().block.is_none());
     assert_eq!(reader.refused(), [(Absurd::ExecTooLong, 1)]);
 }
 
@@ -275,4 +318,24 @@ fn idle_is_not_the_same_as_silent() {
     assert_eq!(idle, Some(99), "after one second");
     reader.container.report = Report::None;
     assert!(!reader.read().is_idle, "nobody knows");
+}
+
+#[test]
+fn averages_that_stay_as_they_are_are_of_nobody() {
+    let mut reader = Reader::new();
+    let mut averages = Averages { exec_metric_ns: 1e6, exec_time_ns: 2e6, ..Averages::default() };
+    averages.is_hinted = true;
+    for _ in 0..200 {
+        averages.exec_time_ns += 1.0;
+        reader.container.report = Report::Averages(averages);
+        let measured = reader.read();
+        assert!(!measured.is_idle && measured.is_hinted);
+    }
+    let idle = (0..200).position(|_| reader.read().is_idle);
+    assert_eq!(idle, Some(99), "after one second");
+    let measured = reader.read();
+    assert!(measured.recent.is_none() && !measured.is_hinted, "it is old, too");
+    averages.exec_time_ns += 1.0;
+    reader.container.report = Report::Averages(averages);
+    assert!(!reader.read().is_idle);
 }

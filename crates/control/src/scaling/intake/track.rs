@@ -67,7 +67,8 @@ impl Track {
         }
         row.used = self.used(now, unit_milli, container.cpu_time);
         let lately = |at: Option<Instant>| at.is_some_and(|at| now.since(at) <= config.window);
-        row.is_hinted = lately(self.hinted);
+        // Averages that nobody renews may still say that there are hints.
+        row.is_hinted = lately(self.hinted) && !row.is_idle;
         row.is_shedding = lately(self.shed);
         if let Some((ended, span)) = self.latest
             && now.since(ended) > config.idle_after.max(span.saturating_mul(2))
@@ -99,7 +100,7 @@ impl Track {
         };
         let span = now.since(before.at);
         let mut allowance = before.allowance;
-        let is_possible = allowance.spend(before.counters.in_flight, &growth, span);
+        let is_possible = allowance.spend(before.counters.in_flight, &growth, span, config.longest);
         self.reading = Some(Reading { allowance, ..first });
         let absurd = check::absurd_growth(&growth, span);
         let absurd = absurd.or((!is_possible).then_some(Absurd::ExecTooLong));
@@ -110,7 +111,7 @@ impl Track {
         if growth.requests > 0 || growth.shed > 0 || growth.in_flight > 0 {
             self.active = Some(now);
         }
-        row.is_idle = self.active.is_some_and(|at| now.since(at) >= config.idle_after);
+        row.is_idle = self.is_idle(now, config);
         if growth.hinted > 0 {
             self.hinted = Some(now);
         }
@@ -119,6 +120,10 @@ impl Track {
         }
         let empty = Pending { began: before.at, sum: Counters::default() };
         let mut pending = self.pending.take().unwrap_or(empty);
+        if pending.sum.requests == 0 {
+            // What comes after a rest did not begin with it.
+            pending.began = before.at;
+        }
         add(&mut pending.sum, &growth);
         if pending.sum.requests < config.samples_min {
             self.pending = Some(pending);
@@ -146,8 +151,10 @@ impl Track {
         }
         // An average that did not change at all is an old one.
         let Some((at, _)) = before.filter(|(_, before)| before != averages) else {
+            row.is_idle = self.is_idle(now, config);
             return Ok(());
         };
+        self.active = Some(now);
         if let Some(absurd) = check::absurd_averages(averages, config.longest) {
             return Err(absurd);
         }
@@ -167,6 +174,10 @@ impl Track {
         self.recent = Some(means);
         row.block = Some(Block { began, requests: AVERAGED_REQUESTS, means });
         Ok(())
+    }
+
+    fn is_idle(&self, now: Instant, config: &Config) -> bool {
+        self.active.is_some_and(|at| now.since(at) >= config.idle_after)
     }
 
     /// Takes a block into the averages.
