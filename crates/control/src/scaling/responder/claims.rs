@@ -1,16 +1,9 @@
-//! What senders say of the start of a job, and whether to believe it; and who is raised with a
-//! late container. The eBPF program of the node agent does the same in the kernel.
+//! What senders say of the start of a job, and whether to believe it. The eBPF program of the node
+//! agent does the same in the kernel.
 
-use alloc::collections::BTreeSet;
-use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::scaling::ContainerId;
 use crate::time::Instant;
-
-/// Containers that one decision raises, the late one among them. The paper's graphs have at most
-/// ten of them.
-pub const RAISED_MAX: usize = 16;
 
 /// Why the start of a job is not believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,31 +35,6 @@ pub fn observed(
     if passed > age_max { Err(Unbelievable::Stale) } else { Ok(passed) }
 }
 
-/// Claims that were not believed, and late requests that were not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Refused {
-    /// Requests without a start.
-    pub absent: u64,
-    /// Requests whose start lies in the future.
-    pub future: u64,
-    /// Requests whose start is too long ago.
-    pub stale: u64,
-    /// Late requests, when all had been late for too long.
-    pub disbelieved: u64,
-}
-
-impl Refused {
-    /// One more.
-    pub fn count(&mut self, claim: Unbelievable) {
-        let count = match claim {
-            Unbelievable::Absent => &mut self.absent,
-            Unbelievable::Future => &mut self.future,
-            Unbelievable::Stale => &mut self.stale,
-        };
-        *count = count.saturating_add(1);
-    }
-}
-
 /// Whether a service's requests are believed to be late. Clocks that disagree make all of them
 /// late, for ever; a surge ends.
 #[derive(Clone, Copy, Debug, Default)]
@@ -87,40 +55,19 @@ impl Trust {
     }
 }
 
-/// All containers that `container` calls, directly or not, by who calls whom: those that are raised
-/// with it, as far as they run on the same node. The nearest are first; itself is left out; and
-/// there are no more than fit into one decision with it.
-pub fn downstream(
-    calls: &[(ContainerId, ContainerId)],
-    container: ContainerId,
-) -> Vec<ContainerId> {
-    let mut seen = BTreeSet::from([container]);
-    let mut found = Vec::new();
-    let mut layer = alloc::vec![container];
-    while !layer.is_empty() && found.len() < RAISED_MAX - 1 {
-        let called = calls.iter().filter(|(from, _)| layer.contains(from)).map(|(_, to)| *to);
-        layer = called.filter(|to| seen.insert(*to)).collect();
-        found.extend(&layer);
-    }
-    found.truncate(RAISED_MAX - 1);
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
     #[test]
-    fn what_cannot_be_is_told_apart_and_counted() {
+    fn what_cannot_be_is_told_apart() {
         let max = Duration::from_secs(10);
         assert_eq!(observed(100, 350, max), Ok(Duration::from_nanos(250)));
         assert_eq!(observed(350, 350, max), Ok(Duration::ZERO));
-        let mut refused = Refused::default();
-        for (start, now) in [(0, 350), (351, 350), (1, 20_000_000_000)] {
-            refused.count(observed(start, now, max).unwrap_err());
-        }
-        assert_eq!(refused, Refused { absent: 1, future: 1, stale: 1, disbelieved: 0 });
+        assert_eq!(observed(0, 350, max), Err(Unbelievable::Absent));
+        assert_eq!(observed(351, 350, max), Err(Unbelievable::Future));
+        assert_eq!(observed(1, 20_000_000_000, max), Err(Unbelievable::Stale));
     }
 
     #[test]
@@ -134,17 +81,6 @@ mod tests {
         assert!(!judge(11, true));
         assert!(!judge(12, false));
         assert!(judge(12, true));
-    }
-
-    #[test]
-    fn all_that_is_downstream_is_found_once_and_not_too_much() {
-        let id = ContainerId;
-        let calls = [(1, 2), (2, 3), (1, 4), (4, 3), (3, 1), (5, 6)];
-        let calls = calls.map(|(from, to)| (id(from), id(to)));
-        assert_eq!(downstream(&calls, id(1)), [id(2), id(4), id(3)]);
-        assert_eq!(downstream(&calls, id(6)), []);
-        let chain: Vec<_> = (0..100).map(|n| (id(n), id(n + 1))).collect();
-        assert_eq!(downstream(&chain, id(0)).len(), RAISED_MAX - 1);
     }
 
     proptest! {

@@ -7,7 +7,7 @@
 
 mod claims;
 
-pub use claims::{RAISED_MAX, Refused, Trust, Unbelievable, downstream, observed};
+pub use claims::{Trust, Unbelievable, observed};
 
 use alloc::collections::BTreeMap;
 use core::time::Duration;
