@@ -96,7 +96,8 @@ pub(super) fn apply(snapshot: &mut Snapshot, outcome: &Outcome) {
                 assert_ne!(from, to, "{decision:?}");
                 let floor = container.floor.max(1);
                 let bounds = floor..=container.limit.max(floor);
-                assert!(bounds.contains(&to), "{decision:?} leaves {bounds:?}");
+                let is_help = (from..floor).contains(&to);
+                assert!(is_help || bounds.contains(&to), "{decision:?} leaves {bounds:?}");
                 container.units = to;
             }
             Change::Level { from, to } => {

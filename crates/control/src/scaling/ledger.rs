@@ -34,23 +34,36 @@ impl<'a> Ledger<'a> {
         Self { node, containers, given, rows, candidates: Vec::new() }
     }
 
-    /// Gives up to `wanted` units to the container at `at`; how many it got. One that has fewer
-    /// than its floor, because others took them, gets these too.
-    pub(super) fn give(&mut self, at: usize, wanted: u32, reason: Reason) -> u32 {
-        let container = &self.containers[at];
-        if self.rows[at].units.is_some() || wanted == 0 {
-            return 0;
+    /// Gives what is free to containers that have less than their floor, because others took it. A
+    /// part of what they lack helps, too.
+    pub(super) fn restore_floors(&mut self) {
+        for at in 0..self.containers.len() {
+            let container = &self.containers[at];
+            let lacks = container.floor.saturating_sub(container.units);
+            self.give(at, lacks, Reason::Floor);
         }
-        let to = container.units.saturating_add(wanted).clamp(container.floor, container.limit);
-        let given = to.saturating_sub(container.units).min(self.free());
-        let to = container.units + given;
-        // Fewer than the floor would be a decision that breaks it.
-        if given == 0 || to < container.floor {
+    }
+
+    /// Gives up to `wanted` units to the container at `at`; how many it got. One whose floor was
+    /// restored gets them on top of it.
+    pub(super) fn give(&mut self, at: usize, wanted: u32, reason: Reason) -> u32 {
+        let given = wanted.min(self.room(at)).min(self.free());
+        if given == 0 {
             return 0;
         }
         self.given += u64::from(given);
-        self.rows[at].units = Some((to, reason));
+        self.rows[at].units = Some((self.units(at) + given, reason));
         given
+    }
+
+    /// How many units the container at `at` could be given in this round, if they were free.
+    pub(super) fn room(&self, at: usize) -> u32 {
+        match self.rows[at].units {
+            None | Some((_, Reason::Floor)) => {
+                self.containers[at].limit.saturating_sub(self.units(at))
+            }
+            Some(_) => 0,
+        }
     }
 
     /// Takes up to `wanted` units from the container at `at`; how many it lost. One that has more
@@ -68,6 +81,11 @@ impl<'a> Ledger<'a> {
         self.given -= u64::from(taken);
         self.rows[at].units = Some((to, reason));
         taken
+    }
+
+    /// Whether the container at `at` loses units in this round, so that it gets none.
+    pub(super) fn is_taken(&self, at: usize) -> bool {
+        self.units(at) < self.containers[at].units
     }
 
     /// Sets the container's frequency level, not below the base nor above the ladder; whether that
@@ -99,7 +117,9 @@ impl<'a> Ledger<'a> {
         is_unmet: bool,
     ) {
         let container = self.containers[at].id;
-        self.candidates.push(Candidate { container, score, sensitivity, is_unmet });
+        // Known when all is decided.
+        let can_grow = false;
+        self.candidates.push(Candidate { container, score, sensitivity, is_unmet, can_grow });
     }
 
     /// The highest level of the ladder.
@@ -118,13 +138,19 @@ impl<'a> Ledger<'a> {
         u32::try_from(free).expect("no more than the node has")
     }
 
+    /// Units of the container at `at`, with what is decided.
+    fn units(&self, at: usize) -> u32 {
+        self.rows[at].units.map_or(self.containers[at].units, |(to, _)| to)
+    }
+
     /// Whether containers have more than the node has, because others gave it to them.
     pub(super) fn is_overdrawn(&self) -> bool {
         self.given > u64::from(self.node.units)
     }
 
     /// All that was decided, with what is taken before what is given.
-    pub(super) fn close(self) -> Outcome {
+    pub(super) fn close(mut self) -> Outcome {
+        self.promise();
         let mut taken = Vec::new();
         let mut rest = Vec::new();
         let mut given = Vec::new();
@@ -150,6 +176,24 @@ impl<'a> Ledger<'a> {
         decisions.append(&mut rest);
         decisions.append(&mut given);
         Outcome { decisions, candidates: self.candidates }
+    }
+
+    /// Says which candidates can count on more.
+    fn promise(&mut self) {
+        let mut left = self.free();
+        let mut candidates = core::mem::take(&mut self.candidates);
+        for candidate in &mut candidates {
+            let found = self.containers.binary_search_by_key(&candidate.container, |it| it.id);
+            let at = found.expect("candidates are containers of this round");
+            let (row, container) = (&self.rows[at], &self.containers[at]);
+            let level = row.level.map_or(container.level, |(to, _)| to);
+            let gets_more = self.units(at) > container.units || level > container.level;
+            let is_unit_left = left > 0 && self.units(at) < container.limit;
+            let waits = !candidate.is_unmet && !gets_more && !self.is_taken(at);
+            candidate.can_grow = gets_more || (waits && (is_unit_left || level < self.level_max()));
+            left -= u32::from(waits && is_unit_left);
+        }
+        self.candidates = candidates;
     }
 }
 
@@ -225,9 +269,52 @@ mod tests {
         assert_eq!(ledger.give(0, 1, REASON), 0);
         assert_eq!(ledger.take(1, 1, REASON), 3);
         assert_eq!((ledger.is_overdrawn(), ledger.free()), (false, 1));
-        assert_eq!(ledger.give(0, 1, REASON), 0, "less than its floor is no decision");
+        assert_eq!(ledger.give(0, 1, REASON), 1, "less than its floor is more than nothing");
+    }
 
-        let mut ledger = Ledger::new(node(20), &containers);
-        assert_eq!(ledger.give(0, 1, REASON), 3);
+    #[test]
+    fn floors_are_restored_from_what_is_free_and_first() {
+        let starved = Container { floor: 4, ..container(1, 1) };
+        let containers = measured(&[starved.clone(), container(2, 2), starved]);
+        // The second of the same id does not count; seven are free.
+        let mut ledger = Ledger::new(node(10), &containers);
+        ledger.restore_floors();
+        assert_eq!((ledger.free(), ledger.room(0)), (4, 96));
+        assert_eq!(ledger.give(0, 1, REASON), 1, "and on top of it what the policy wants");
+        assert_eq!(ledger.give(0, 1, REASON), 0, "once");
+        let [decision] = &ledger.close().decisions[..] else { panic!() };
+        let change = Change::Units { from: 1, to: 5 };
+        assert_eq!((decision.change, decision.reason), (change, REASON));
+
+        let mut ledger = Ledger::new(node(5), &containers);
+        ledger.restore_floors();
+        let [decision] = &ledger.close().decisions[..] else { panic!() };
+        let change = Change::Units { from: 1, to: 3 };
+        assert_eq!((decision.change, decision.reason), (change, Reason::Floor));
+    }
+
+    #[test]
+    fn candidates_count_on_what_is_left_when_those_before_them_have_had_it() {
+        let containers = measured(&[
+            container(1, 3),
+            container(2, 3),
+            container(3, 3),
+            container(4, 3),
+            Container { limit: 3, ..container(5, 3) },
+        ]);
+        let of = |units: u32| {
+            let mut ledger =
+                Ledger::new(Node { levels: 1, level_base: 0, ..node(units) }, &containers);
+            let is_given = ledger.give(0, 1, REASON) > 0;
+            ledger.take(1, 1, REASON);
+            ledger.nominate(0, 1, None, !is_given);
+            (1..5).for_each(|at| ledger.nominate(at, 1, None, false));
+            let candidates = ledger.close().candidates;
+            candidates.iter().map(|it| it.can_grow).collect::<Vec<bool>>()
+        };
+        // One that gets a unit, one that loses it, two that wait, and one at its limit.
+        assert_eq!(of(15), [false, false, true, false, false], "one unit: what was taken");
+        assert_eq!(of(16), [true, false, true, false, false]);
+        assert_eq!(of(17), [true, false, true, true, false]);
     }
 }

@@ -74,4 +74,7 @@ pub struct Candidate {
     pub sensitivity: Option<f64>,
     /// Whether there was nothing left to give it.
     pub is_unmet: bool,
+    /// Whether more CPU comes to it, now or with one of the next decisions: it gets some in this
+    /// one, or something is left for it when those before it have had their unit.
+    pub can_grow: bool,
 }

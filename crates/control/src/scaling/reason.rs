@@ -30,6 +30,8 @@ pub enum Reason {
     Reverted,
     /// Another container needs the unit more.
     Victim,
+    /// It had less than its floor, because others took it.
+    Floor,
     /// What it used, in units, with a margin.
     Usage(f64),
 }
@@ -85,6 +87,7 @@ impl fmt::Display for Reason {
             Self::Slow(ratio) => write!(f, "slow: {ratio:.2} of what is expected"),
             Self::Reverted => f.write_str("taken back: the change did not help"),
             Self::Victim => f.write_str("another container needs it more"),
+            Self::Floor => f.write_str("it had less than its floor"),
             Self::Usage(units) => write!(f, "usage: {units:.2} units"),
         }
     }

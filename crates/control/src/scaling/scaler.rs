@@ -22,6 +22,11 @@ pub(super) trait Policy: fmt::Debug + Send {
     /// place.
     fn decide(&mut self, now: Instant, containers: &[Measured], ledger: &mut Ledger<'_>);
 
+    /// Whether containers get back what they lack of their floors, because others took it.
+    fn keeps_floors(&self) -> bool {
+        true
+    }
+
     /// What it has learned of a container's units, if it learns that.
     fn curve(&self, _container: ContainerId) -> Option<&Curve> {
         None
@@ -112,6 +117,9 @@ impl Scaler {
         }
         self.profiles.observe(now, node.level_base, &mut containers);
         let mut ledger = Ledger::new(node, &containers);
+        if self.policy.keeps_floors() {
+            ledger.restore_floors();
+        }
         self.policy.decide(now, &containers, &mut ledger);
         ledger.close()
     }
@@ -167,4 +175,8 @@ pub(super) struct Static;
 
 impl Policy for Static {
     fn decide(&mut self, _now: Instant, _containers: &[Measured], _ledger: &mut Ledger<'_>) {}
+
+    fn keeps_floors(&self) -> bool {
+        false
+    }
 }

@@ -76,7 +76,8 @@ impl Curve {
         self.averages.remove(&farthest);
     }
 
-    /// As it was learned before, those at the fewest units if they are too many.
+    /// As it was learned before; the first of them if they are too many, which [`iter`](Self::iter)
+    /// never gives.
     pub(super) fn recall(averages: &[(u32, f64)]) -> Self {
         let averages = averages.iter().copied().take(ALLOCATIONS_MAX).collect();
         Self { averages, pending: None }

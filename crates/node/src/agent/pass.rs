@@ -304,7 +304,7 @@ impl Agent {
         if self.units_free() == 0 {
             return;
         }
-        for candidate in outcome.candidates.iter().filter(|candidate| !candidate.is_unmet) {
+        for candidate in outcome.candidates.iter().filter(|candidate| candidate.can_grow) {
             let key = keys.get(&candidate.container);
             if let Some(tracked) = key.and_then(|key| self.containers.get_mut(key))
                 && tracked.units < tracked.limits.limit

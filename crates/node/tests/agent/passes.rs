@@ -53,6 +53,7 @@ impl Decide for Scripted {
             score: 1,
             sensitivity: None,
             is_unmet: false,
+            can_grow: true,
         });
         Outcome { candidates: candidates.collect(), decisions }
     }

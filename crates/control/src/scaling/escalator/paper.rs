@@ -75,7 +75,9 @@ impl Policy for Paper {
             b.score.cmp(&a.score).then(b.rank.total_cmp(&a.rank)).then(a.at.cmp(&b.at))
         });
         for wish in wishes {
-            let is_unmet = self.is_settled(now, wish.at, &containers[wish.at], wish.causes)
+            // What it has just lost it does not get back at once: that is no want of CPU.
+            let is_unmet = !ledger.is_taken(wish.at)
+                && self.is_settled(now, wish.at, &containers[wish.at], wish.causes)
                 && !self.raise(&containers[wish.at], &wish, ledger);
             ledger.nominate(wish.at, wish.score, wish.sensitivity, is_unmet);
         }
@@ -252,14 +254,16 @@ impl Paper {
     /// few containers there always is one; so those that can give nothing do not count. A worth far
     /// below zero is noise, which the paper's artifact had a bound for in an earlier version. And
     /// the execution time of a container behind a pool does not say what a unit is worth to those
-    /// that wait before it.
+    /// that wait before it, nor does that of one that sheds say it of those whom it refuses.
     fn revoke(&mut self, now: Instant, containers: &[Measured], ledger: &mut Ledger<'_>) {
         if !self.config.sensitivity {
             return;
         }
         let worthless = self.config.revoke_above..self.config.revoke_below;
         for (at, container) in containers.iter().enumerate() {
-            let is_awaited = container.is_hinted && !self.config.revoke_hinted;
+            let causes = self.causes(container);
+            let is_hinted = container.is_hinted || causes.late;
+            let is_awaited = causes.sheds || (is_hinted && !self.config.revoke_hinted);
             if container.units <= container.floor || is_awaited {
                 continue;
             }

@@ -137,8 +137,9 @@ impl Released {
             // The frequency first, and then no unit in this round.
             let is_met =
                 ledger.set_level(at, ledger.level_max(), reason) || ledger.give(at, 1, reason) > 0;
+            let is_unmet = !is_met && !ledger.is_taken(at);
             let sensitivity = self.curves[at].sensitivity(container.units);
-            ledger.nominate(at, scores[at], sensitivity, !is_met);
+            ledger.nominate(at, scores[at], sensitivity, is_unmet);
         }
     }
 

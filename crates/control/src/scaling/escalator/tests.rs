@@ -186,6 +186,55 @@ fn who_sheds_is_a_candidate_although_it_is_fast() {
     }
 }
 
+/// Execution is flat because requests are refused before they would be late: the third unit seems
+/// to bring nothing.
+#[test]
+fn who_sheds_keeps_what_it_has_and_is_raised() {
+    for (shed, most) in [(true, 6), (false, 3)] {
+        let config = config(|config| {
+            (config.matrix_samples, config.shed) = (1, shed);
+            config.lower_every = Duration::from_secs(60);
+        });
+        let mut world = World::new(&config, 6, &[2]);
+        world.snapshot.containers[0].floor = 2;
+        let mut reasons = Vec::new();
+        for step in 0..120 {
+            // Slow for a moment, so that the third unit is tried also where shedding is no cause.
+            world.serve(0, ENOUGH, if step == 0 { 3_000 } else { 1_000 }, 0);
+            world.counters(0).shed += 5;
+            let outcome = world.step();
+            reasons.extend(outcome.decisions.iter().map(|it| it.reason.to_string()));
+            if shed {
+                let is_full = world.units() == [6];
+                let [candidate] = &outcome.candidates[..] else { panic!("{outcome:?}") };
+                assert!(!candidate.is_unmet || is_full, "{reasons:?}");
+                assert!(candidate.can_grow || is_full, "{reasons:?}");
+            }
+        }
+        assert_eq!(world.units()[0].max(most), most, "{reasons:?}");
+        let is_revoked = reasons.iter().any(|reason| reason.starts_with("insensitive"));
+        assert_eq!(is_revoked, !shed, "{reasons:?}");
+        assert_eq!(world.units() == [6], shed, "{reasons:?}");
+    }
+}
+
+#[test]
+fn what_was_just_revoked_is_not_asked_back_and_no_want() {
+    let config = config(|config| config.matrix_samples = 1);
+    let mut world = World::new(&config, 3, &[2]);
+    world.snapshot.containers[0].floor = 2;
+    // Slow with two units as with three, of which the last is revoked.
+    let outcome = loop {
+        world.serve(0, ENOUGH, 3_000, 0);
+        let outcome = world.step();
+        if outcome.decisions.iter().any(|it| matches!(it.reason, Reason::Insensitive(_))) {
+            break outcome;
+        }
+    };
+    let [candidate] = &outcome.candidates[..] else { panic!("{outcome:?}") };
+    assert!(!candidate.is_unmet && !candidate.can_grow, "{outcome:?}");
+}
+
 #[test]
 fn the_residual_form_needs_no_sender() {
     let config = config(|config| config.hint = HintForm::Residual);

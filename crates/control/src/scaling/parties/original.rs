@@ -167,7 +167,8 @@ impl Original {
         ledger: &mut Ledger<'_>,
         reason: Reason,
     ) -> bool {
-        if containers[at].units >= containers[at].limit || ledger.is_overdrawn() {
+        // What is taken must be given then.
+        if ledger.room(at) == 0 || ledger.is_overdrawn() {
             return false;
         }
         let victims = containers.iter().enumerate().filter(|(other, container)| {

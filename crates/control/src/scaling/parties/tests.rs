@@ -111,3 +111,23 @@ fn original_takes_from_the_richest_when_nothing_is_free() {
     }
     assert_eq!(world.units(), [4, 3, 2]);
 }
+
+#[test]
+fn original_takes_nothing_that_it_cannot_give() {
+    let config = config(|config| config.variant = Variant::Original);
+    // The first has less than its floor, and its limit is not far.
+    let mut world = World::new(&config, 9, &[1, 5, 3]);
+    (world.snapshot.containers[0].floor, world.snapshot.containers[0].limit) = (4, 4);
+    let mut units = Vec::new();
+    for _ in 0..18 {
+        world.serve(0, 1_000, 2_000, 0);
+        world.serve(1, 1_000, 500, 0);
+        world.serve(2, 1_000, 950, 0);
+        world.counters(0).in_flight = 10_000;
+        world.step();
+        units.push(world.units());
+        let all: u32 = world.units().iter().sum();
+        assert_eq!(all, 9, "what one loses another gets: {units:?}");
+    }
+    assert_eq!(world.units()[0], 4, "{units:?}");
+}
