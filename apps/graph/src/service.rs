@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -181,14 +181,14 @@ impl Service {
             store,
             rng: Mutex::new(Rng::new(seed)),
         });
-        let of_requests = page.clone();
+        let (of_requests, at_work) = (page.clone(), steps.clone());
         let router = Router::new()
             .method(JOB, "job", move |ctx, _| serve(steps.clone(), of_requests.clone(), ctx));
         let server = Server::start(config.server.clone(), router)?;
         if let Some(folder) = &config.pages {
             let described = Description::of_this_process(&config.service, server.address().port());
             let publisher = Arc::new(Publisher::create(folder, &described?)?);
-            beat(Arc::downgrade(&publisher))?;
+            beat(Arc::downgrade(&publisher), Arc::downgrade(&at_work))?;
             _ = page.set(publisher);
         }
         Ok(Self { server, page: page.get().cloned(), _store: process })
@@ -256,11 +256,14 @@ fn sample(ctx: &Context, activity: &Activity) -> Sample {
     }
 }
 
-/// Says that the service lives, for as long as it has its page.
-fn beat(page: std::sync::Weak<Publisher>) -> io::Result<()> {
+/// Says that the service lives, and how busy its virtual cores were, for as long as it has its page.
+fn beat(page: Weak<Publisher>, steps: Weak<Steps>) -> io::Result<()> {
     thread::Builder::new().name("seawall-beat".into()).spawn(move || {
         while let Some(page) = page.upgrade() {
             page.beat(monotonic_ns());
+            if let Some(occupied) = steps.upgrade().and_then(|steps| steps.cpu.occupied()) {
+                page.set_cpu_time(nanos(occupied));
+            }
             drop(page);
             thread::sleep(BEAT);
         }

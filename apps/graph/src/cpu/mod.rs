@@ -76,6 +76,14 @@ impl Cpu {
         })
     }
 
+    /// For how long virtual cores were occupied; the system counts what real ones were.
+    pub(crate) fn occupied(&self) -> Option<Duration> {
+        match self {
+            Self::Quota { .. } => None,
+            Self::Virtual(cores) => Some(cores.occupied()),
+        }
+    }
+
     /// Does work that takes so long at the base frequency.
     pub(crate) async fn work(&self, work: Duration) {
         if work.is_zero() {

@@ -49,6 +49,8 @@ pub struct Slots {
     quantum: Duration,
     running: Vec<Running>,
     waiting: VecDeque<Waiting>,
+    /// For how long slots were occupied, all together, nanoseconds.
+    occupied: u64,
 }
 
 #[derive(Debug)]
@@ -77,7 +79,7 @@ impl Slots {
     /// If the quantum is zero: time would stand still.
     pub fn new(quantum: Duration) -> Self {
         assert!(!quantum.is_zero(), "a quantum takes time");
-        Self { quantum, running: Vec::new(), waiting: VecDeque::new() }
+        Self { quantum, running: Vec::new(), waiting: VecDeque::new(), occupied: 0 }
     }
 
     /// A job comes that takes so long in a slot at the base frequency.
@@ -111,6 +113,12 @@ impl Slots {
         (self.running.len(), self.waiting.len())
     }
 
+    /// For how long slots were occupied since the beginning, all together: what CPU time is to
+    /// cores. A quantum that has begun is counted to its end.
+    pub fn occupied(&self) -> Duration {
+        Duration::from_nanos(self.occupied)
+    }
+
     fn earliest(&self) -> Option<(usize, Instant)> {
         let ends = self.running.iter().map(|running| running.until).enumerate();
         ends.min_by_key(|(_, until)| *until)
@@ -126,6 +134,7 @@ impl Slots {
             let span = needs.min(self.quantum.as_nanos()) as u64;
             let progress = (u128::from(span) * speed / 1_000).min(u128::from(left)) as u64;
             let left = if u128::from(span) == needs { 0 } else { left - progress };
+            self.occupied += span;
             let until = at.max(since) + Duration::from_nanos(span);
             self.running.push(Running { job, left, until });
         }
@@ -178,6 +187,7 @@ mod tests {
         slots.submit(at(0), 7, us(5_000), boost(0));
         // 2 ms as it was, and the other 3 ms of work twice as fast.
         assert_eq!(run(&mut slots, 100_000, boost), [(7, 3_500)]);
+        assert_eq!(slots.occupied(), us(3_500), "time in a slot, however fast it is");
     }
 
     #[test]

@@ -85,6 +85,11 @@ impl VirtualCores {
     pub fn jobs(&self) -> (usize, usize) {
         self.shared.state.lock().slots.jobs()
     }
+
+    /// For how long they were occupied, all together.
+    pub fn occupied(&self) -> Duration {
+        self.shared.state.lock().slots.occupied()
+    }
 }
 
 impl Drop for VirtualCores {

@@ -59,7 +59,8 @@ pub(super) struct Service {
     pub(super) late: AtomicU64,
     pub(super) bells_lost: AtomicU64,
     pub(super) hints_distrusted: AtomicU64,
-    spare: [AtomicU64; 27],
+    pub(super) cpu_ns: AtomicU64,
+    spare: [AtomicU64; 26],
 }
 
 /// Written by the agent.
@@ -127,6 +128,7 @@ pub const FIELDS: &[Field] = fields! {
     "service.late" SERVICE, Service, late u64;
     "service.bells_lost" SERVICE, Service, bells_lost u64;
     "service.hints_distrusted" SERVICE, Service, hints_distrusted u64;
+    "service.cpu_ns" SERVICE, Service, cpu_ns u64;
     "agent.heartbeat_ns" AGENT, Agent, heartbeat_ns u64;
     "agent.lease_ns" AGENT, Agent, lease_ns u64;
     "agent.boosted_until_ns" AGENT, Agent, boosted_until_ns u64;

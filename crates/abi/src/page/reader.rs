@@ -79,6 +79,8 @@ pub struct ServiceState {
     pub bells_lost: u64,
     /// Hints of senders that it does not believe.
     pub hints_distrusted: u64,
+    /// For how long its virtual cores were occupied, nanoseconds; 0 where it models none.
+    pub cpu_ns: u64,
 }
 
 impl Reader {
@@ -156,29 +158,7 @@ impl Reader {
     ///
     /// When the file was cut or cannot be read any more.
     pub fn counters(&self) -> Result<Counters, Unreadable> {
-        let page = read(&self.file)?;
-        let sum = |field: &str| {
-            let offset = at(field);
-            let shard = |number: usize| long(&page, FIRST_SHARD + number * SHARD_SIZE + offset);
-            (0..SHARDS).map(shard).fold(0, u64::wrapping_add)
-        };
-        let requests = sum("shard.served");
-        let shed = sum("shard.shed");
-        let unserved = sum("shard.unserved");
-        let ended = requests.wrapping_add(shed).wrapping_add(unserved);
-        Ok(Counters {
-            requests,
-            // A request may end between its arrival's count and its end's.
-            in_flight: sum("shard.arrived").saturating_sub(ended),
-            exec_ns: sum("shard.exec_ns"),
-            pool_wait_ns: sum("shard.pool_wait_ns"),
-            started: sum("shard.started"),
-            time_from_start_ns: sum("shard.time_from_start_ns"),
-            upstream_exec_ns: sum("shard.upstream_exec_ns"),
-            hinted: sum("shard.hinted"),
-            shed,
-            unserved,
-        })
+        Ok(counters(&read(&self.file)?))
     }
 
     /// What the service says besides.
@@ -187,14 +167,17 @@ impl Reader {
     ///
     /// As [`counters`](Self::counters).
     pub fn service(&self) -> Result<ServiceState, Unreadable> {
+        Ok(state(&read(&self.file)?))
+    }
+
+    /// Both, of one moment.
+    ///
+    /// # Errors
+    ///
+    /// As [`counters`](Self::counters).
+    pub fn look(&self) -> Result<(ServiceState, Counters), Unreadable> {
         let page = read(&self.file)?;
-        Ok(ServiceState {
-            heartbeat_ns: long(&page, at("service.heartbeat_ns")),
-            boosted_until_ns: long(&page, at("service.boosted_until_ns")),
-            late: long(&page, at("service.late")),
-            bells_lost: long(&page, at("service.bells_lost")),
-            hints_distrusted: long(&page, at("service.hints_distrusted")),
-        })
+        Ok((state(&page), counters(&page)))
     }
 
     /// What stands in the page as ordered, as far as it makes sense.
@@ -235,6 +218,42 @@ impl Reader {
     /// When the page may not be written.
     pub fn boost_until(&self, until_ns: u64) -> Result<(), Unreadable> {
         Ok(self.file.write_all_at(&until_ns.to_le_bytes(), at("agent.boosted_until_ns") as u64)?)
+    }
+}
+
+fn counters(page: &[u8; SIZE]) -> Counters {
+    let sum = |field: &str| {
+        let offset = at(field);
+        let shard = |number: usize| long(page, FIRST_SHARD + number * SHARD_SIZE + offset);
+        (0..SHARDS).map(shard).fold(0, u64::wrapping_add)
+    };
+    let requests = sum("shard.served");
+    let shed = sum("shard.shed");
+    let unserved = sum("shard.unserved");
+    let ended = requests.wrapping_add(shed).wrapping_add(unserved);
+    Counters {
+        requests,
+        // A request may end between its arrival's count and its end's.
+        in_flight: sum("shard.arrived").saturating_sub(ended),
+        exec_ns: sum("shard.exec_ns"),
+        pool_wait_ns: sum("shard.pool_wait_ns"),
+        started: sum("shard.started"),
+        time_from_start_ns: sum("shard.time_from_start_ns"),
+        upstream_exec_ns: sum("shard.upstream_exec_ns"),
+        hinted: sum("shard.hinted"),
+        shed,
+        unserved,
+    }
+}
+
+fn state(page: &[u8; SIZE]) -> ServiceState {
+    ServiceState {
+        heartbeat_ns: long(page, at("service.heartbeat_ns")),
+        boosted_until_ns: long(page, at("service.boosted_until_ns")),
+        late: long(page, at("service.late")),
+        bells_lost: long(page, at("service.bells_lost")),
+        hints_distrusted: long(page, at("service.hints_distrusted")),
+        cpu_ns: long(page, at("service.cpu_ns")),
     }
 }
 

@@ -9,9 +9,10 @@ use seawall_control::scaling::ContainerId;
 use super::actuator::{ActuatorError, Saved, Target, UNLIMITED};
 use super::config::CpuActuator;
 use super::containers::{Known, Limits, Tracked, units};
-use super::discover::{Found, GLOB};
+use super::discover::{Found, GLOB, Kind};
 use super::look::milli;
 use super::pass::{Agent, entry, save};
+use super::pod::Raise;
 
 /// A container that may become managed.
 struct Candidate {
@@ -19,6 +20,7 @@ struct Candidate {
     target: Target,
     group: Option<String>,
     rule: Option<usize>,
+    is_of_pod: bool,
 }
 
 /// A container that is about to be managed.
@@ -28,6 +30,8 @@ struct New {
     initial: Option<u32>,
     /// How it is now.
     saved: Vec<Saved>,
+    /// Its pod's group, where that has to have more.
+    raise: Option<Raise>,
 }
 
 impl Agent {
@@ -87,7 +91,8 @@ impl Agent {
             cpuset: folder(hierarchies.and_then(|found| found.cpuset.as_ref())),
             page: None,
         };
-        Candidate { key: found.group.clone(), target, group: Some(found.group), rule }
+        let is_of_pod = matches!(found.kind, Kind::Kubernetes { .. });
+        Candidate { key: found.group.clone(), target, group: Some(found.group), rule, is_of_pod }
     }
 
     /// Services that model their cores: each page is a container.
@@ -111,7 +116,7 @@ impl Agent {
             let page = Some(path.to_owned());
             let key = format!("page:{}", path.display());
             let target = Target { name, page, ..Target::default() };
-            Some(Candidate { key, target, group: None, rule })
+            Some(Candidate { key, target, group: None, rule, is_of_pod: false })
         };
         self.pages.iter().filter_map(|(path, page)| of(path, page)).collect()
     }
@@ -146,7 +151,10 @@ impl Agent {
             return;
         }
         if let Some(state) = &mut self.state {
-            let saved = new.iter().map(|(key, new)| (key.clone(), new.saved.clone()));
+            let containers = new.iter().map(|(key, new)| (key.clone(), new.saved.clone()));
+            let raised = new.iter().filter_map(|(_, new)| new.raise.as_ref());
+            let pods = raised.map(|raise| (raise.key.clone(), vec![raise.saved.clone()]));
+            let saved = containers.chain(pods);
             if let Err(error) = state.save(saved) {
                 // What cannot be put back is not touched; the next look tries again.
                 self.status.error("state");
@@ -154,8 +162,11 @@ impl Agent {
                 return;
             }
         }
-        for (key, New { mut tracked, initial, .. }) in new {
+        for (key, New { mut tracked, initial, raise, .. }) in new {
             self.strangers.remove(&key);
+            if let Some(raise) = raise {
+                self.raise_pod(&mut tracked, raise, time);
+            }
             if let Some(amount) = initial {
                 self.begin_with(&mut tracked, amount, time);
             }
@@ -207,7 +218,13 @@ impl Agent {
             tracked.count_usage(hierarchy, group);
         }
         let saved = save(&mut *self.cpu, self.frequency.as_deref_mut(), &tracked)?;
-        Ok(Some(New { tracked, initial, saved }))
+        // A dry run decides as if the pod's group could not be raised.
+        let raises = candidate.is_of_pod && self.state.is_some() && self.cpu.name() == "quota";
+        let raise = match candidate.group.as_ref().filter(|_| raises) {
+            Some(group) => Raise::find(&mut *self.cpu, target, group, limits, unit)?,
+            None => None,
+        };
+        Ok(Some(New { tracked, initial, saved, raise }))
     }
 
     fn begin_with(&mut self, tracked: &mut Tracked, amount: u32, time: f64) {

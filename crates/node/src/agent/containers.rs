@@ -45,6 +45,8 @@ pub(super) struct Tracked {
     pub(super) contests: u32,
     /// The group around it that has less than its limit.
     pub(super) bound_by: Option<PathBuf>,
+    /// Where the state of its pod's group is kept, if that was raised for it.
+    pub(super) pod: Option<String>,
     /// Whether what it has could be read in this pass: of others nothing is decided.
     pub(super) is_seen: bool,
     /// What went wrong with it last: the same is told once.
@@ -143,6 +145,7 @@ impl Tracked {
             hint: 0,
             contests: 0,
             bound_by: None,
+            pod: None,
             is_seen: true,
             told: None,
             score: 0,
@@ -189,10 +192,13 @@ impl Tracked {
     pub(super) fn fact(&mut self, pages: &Pages, now_ns: u64) -> Container {
         self.is_heard = false;
         let mut total = self.ended;
+        let mut modelled = None;
+        let is_alone = self.pages.len() == 1;
         for (path, counted) in &mut self.pages {
-            if let Some(counters) = pages.counters(path, now_ns) {
+            if let Some((counters, occupied)) = pages.counters(path, now_ns) {
                 *counted = counters;
                 self.is_heard = true;
+                modelled = Some(occupied).filter(|used| is_alone && !used.is_zero());
             }
             total = sum(total, *counted);
         }
@@ -205,7 +211,8 @@ impl Tracked {
             level: self.level,
             hint: self.hint,
             depth: self.depth,
-            cpu_time: self.cpu_time(),
+            // Where no group counts it, the service that models its cores does.
+            cpu_time: self.cpu_time().or(modelled),
             expected: self.expected,
             report: if self.is_heard { Report::Counters(facts(total)) } else { Report::None },
         }

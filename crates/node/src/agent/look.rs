@@ -92,6 +92,11 @@ impl Agent {
                 if let Some(frequency) = &mut self.frequency {
                     frequency.forget(&tracked.target);
                 }
+                if let (Some(pod), Some(state)) = (&tracked.pod, &mut self.state)
+                    && let Err(error) = state.put_back(pod)
+                {
+                    tracing::debug!(%error, "a pod's group is put back in the end");
+                }
             }
         }
         if let Some(state) = &mut self.state

@@ -29,6 +29,7 @@ mod look;
 pub mod pace;
 pub mod pages;
 mod pass;
+mod pod;
 mod settled;
 pub mod state;
 pub mod status;

@@ -300,15 +300,16 @@ impl Pages {
         self.pages.get(path)
     }
 
-    /// What the service has counted, unless it has stopped to say that it lives.
-    pub fn counters(&self, path: &Path, now_ns: u64) -> Option<Counters> {
-        let page = self.pages.get(path)?;
-        let heartbeat_ns = page.reader.service().ok()?.heartbeat_ns;
+    /// What the service has counted, and for how long its virtual cores were occupied, unless it has
+    /// stopped to say that it lives.
+    pub fn counters(&self, path: &Path, now_ns: u64) -> Option<(Counters, Duration)> {
+        let (service, counters) = self.pages.get(path)?.reader.look().ok()?;
         // A publisher may not beat at all; then it counts as long as its process lives. A beat from
         // the future is one of another clock, or a lie: it proves no life.
         let silence = self.silence.as_nanos() as u64;
+        let heartbeat_ns = service.heartbeat_ns;
         let is_silent = heartbeat_ns != 0 && now_ns.abs_diff(heartbeat_ns) > silence;
-        if is_silent { None } else { page.reader.counters().ok() }
+        (!is_silent).then_some((counters, Duration::from_nanos(service.cpu_ns)))
     }
 }
 
@@ -403,7 +404,7 @@ mod tests {
             assert_eq!(sight, Sight { pages: 1, ..Sight::default() });
             let page = pages.page(publisher.path()).unwrap();
             assert_eq!((page.service(), page.group()), ("cart", Some(group)));
-            assert_eq!(pages.counters(publisher.path(), 0).unwrap().exec_ns, 5);
+            assert_eq!(pages.counters(publisher.path(), 0).unwrap().0.exec_ns, 5);
         }
     }
 

@@ -20,8 +20,8 @@ use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::actuator::Saved;
 use super::actuator::kubernetes::Restorer;
+use super::actuator::{ActuatorError, Saved};
 
 const FILE: &str = "allocations.json";
 const LOCK: &str = "lock";
@@ -81,6 +81,18 @@ pub enum StateError {
 
 fn describe(pid: &Option<u32>) -> String {
     pid.map_or_else(String::new, |pid| format!(" as process {pid}"))
+}
+
+/// Why one container is not put back.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PutBackError {
+    /// It cannot be changed.
+    #[error(transparent)]
+    Actuator(#[from] ActuatorError),
+    /// The state cannot be written.
+    #[error(transparent)]
+    State(#[from] StateError),
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -187,6 +199,20 @@ impl State {
             self.saved.remove(key);
         }
         if self.saved.len() == before { Ok(()) } else { self.write() }
+    }
+
+    /// Puts one back, if it was saved, and forgets it if that worked or is in vain.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be put back: then it is kept for the end. If the rest cannot be written.
+    pub fn put_back(&mut self, key: &str) -> Result<(), PutBackError> {
+        let Some(saved) = self.saved.get(key) else { return Ok(()) };
+        let failed = saved.iter().filter_map(|saved| saved.restore().err());
+        match failed.into_iter().find(|error| !error.is_gone()) {
+            Some(error) => Err(error.into()),
+            None => Ok(self.forget([key])?),
+        }
     }
 
     /// Puts all containers back, and forgets those for which that worked or is in vain.

@@ -6,4 +6,5 @@ mod kernel;
 mod kubernetes;
 mod pages;
 mod passes;
+mod pods;
 mod trust;

@@ -60,13 +60,20 @@ fn copies(of: &Publisher, prefix: &str, count: usize) -> Vec<PathBuf> {
     (0..count).map(copy).collect()
 }
 
+/// Thousands of files take a disk minutes.
+fn in_memory() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    let folder = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    tempfile::tempdir_in(folder).unwrap()
+}
+
 fn files_open() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
 #[test]
 fn thousands_of_pages_of_one_process_take_no_room_from_others() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = in_memory();
     let early = Service::start(folder.path(), "early");
     let hostile = publisher(folder.path(), "hostile");
     let mut pages = Pages::new(folder.path(), Path::new("/"), SILENCE);
@@ -97,7 +104,7 @@ fn thousands_of_pages_of_one_process_take_no_room_from_others() {
 
 #[test]
 fn pages_of_one_container_are_bounded_however_many_processes_it_has() {
-    let root = tempfile::tempdir().unwrap();
+    let root = in_memory();
     let hierarchy =
         Hierarchy { version: Version::V2, mount: PathBuf::from("/x"), root: "/".to_owned() };
     let services: Vec<Service> =

@@ -120,7 +120,7 @@ impl Bench {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    fn last(&self) -> Snapshot {
+    pub(crate) fn last(&self) -> Snapshot {
         self.seen.lock().unwrap().last().unwrap().clone()
     }
 }
@@ -331,21 +331,6 @@ fn a_container_without_bounds_is_left_alone_unless_told_what_to_give() {
     assert_eq!(quota(&bench, "free"), "max 100000");
     bench.agent.close();
     assert_eq!(quota(&bench, "told"), "max 100000");
-}
-
-#[test]
-fn a_pod_that_has_less_than_its_container_may_get_binds() {
-    let machine = Machine::new(Version::V2);
-    let group = systemd_pod("burstable", crate::fixtures::POD, &id('a'));
-    machine.group(&group, Some(50_000));
-    let (pod, _) = group.rsplit_once('/').unwrap();
-    machine.group(pod, Some(80_000));
-    let mut config = config(&machine);
-    config.discovery.kubernetes = true;
-    let mut bench = Bench::new(machine, config, |containers| vec![to(&containers[0], 12)]);
-    bench.pass();
-    let container = bench.agent.status().containers.values().next().unwrap();
-    assert_eq!((container.units, container.limit, container.is_bound), (8, 8, true));
 }
 
 pub(crate) fn publisher(bench_pages: &Path, name: &str) -> Publisher {

@@ -69,6 +69,20 @@ fn what_a_page_claims_at_first_is_cut_to_limits_and_to_what_there_is() {
     assert_eq!(granted, [15_000, 5_000, 1_000]);
 }
 
+#[test]
+fn the_cpu_time_of_modelled_cores_is_what_their_service_says() {
+    let machine = Machine::new(Version::V2);
+    let config = modelled(&machine);
+    let publisher = publisher(&config.pages, "a");
+    let mut bench = Bench::new(machine, config, idle);
+    bench.pass();
+    assert_eq!(bench.last().containers[0].cpu_time, None, "it has not said anything");
+    publisher.set_cpu_time(5_000_000);
+    bench.pass();
+    let used = bench.last().containers[0].cpu_time;
+    assert_eq!(used, Some(std::time::Duration::from_millis(5)));
+}
+
 /// Wants one more than it has, for each container.
 fn more(containers: &[Container]) -> Vec<seawall_control::scaling::Change> {
     containers.iter().map(|container| to(container, container.units)).collect()
