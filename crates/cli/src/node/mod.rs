@@ -1,6 +1,7 @@
 //! `seawall node`: what can be seen of this machine's CPUs, and who gets them.
 
 mod log;
+mod overhead;
 mod precision;
 mod publish;
 mod responder;
@@ -13,6 +14,7 @@ const EXAMPLES: &str = "\
 Examples:
   seawall node precision                     predict waits for a CPU, and see what they really are
   seawall node responder                     what watching packets costs, and how soon it acts
+  seawall node overhead                      what looking at 10, 100 and 1000 containers costs
   seawall node run --systemd 'web-*.service' --dry-run    what would be given to whom, and why
   seawall node run --config node.toml        give CPU to the container that is the cause of a surge
   seawall node log /var/lib/seawall/audit.jsonl           what was decided, for people";
@@ -31,6 +33,11 @@ enum Command {
     Precision(precision::Options),
     /// Measure what watching packets costs, and how soon a late one is answered (SurgeGuard §IV-A)
     Responder(responder::Options),
+    /// Measure what the agent costs, by the number of containers and the interval
+    Overhead(overhead::Options),
+    /// Services of that measurement
+    #[command(hide = true)]
+    OverheadServices(overhead::HelperOptions),
     /// Give CPU to the containers that are the cause of a surge, and take it from those at ease
     Run(Box<run::Options>),
     /// Show the log of decisions of `seawall node run`
@@ -45,6 +52,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     match &options.command {
         Command::Precision(options) => precision::run(options),
         Command::Responder(options) => responder::run(options),
+        Command::Overhead(options) => overhead::run(options),
+        Command::OverheadServices(options) => overhead::services(options),
         Command::Run(options) => run::run(options),
         Command::Log(options) => log::run(options),
         Command::Watchdog(options) => run::watchdog(options),
