@@ -490,3 +490,33 @@ fn count(publisher: &Publisher, exec: Duration) {
     }
     publisher.beat(monotonic_ns());
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_shows_what_was_measured() {
+        let point = Point {
+            containers: 100,
+            algorithm: "parties".to_owned(),
+            interval_us: 10_000,
+            passes: 90,
+            missed: 10,
+            cpu: 0.125,
+            pass_us_median: 700,
+            pass_us_p99: 800,
+            late_us_median: 60,
+            late_us_p99: 70,
+            decisions: 3,
+            errors: 0,
+        };
+        let report =
+            Report { host: String::new(), actuator: "quota", seconds: 5.0, points: vec![point] };
+        let text = table(&report);
+        let line = text.lines().find(|line| line.contains("parties")).unwrap();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let expected = "100 parties 10000 12.5 700 800 60 70 10 of 100";
+        assert_eq!(words.join(" "), expected);
+    }
+}
