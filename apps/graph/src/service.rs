@@ -256,7 +256,7 @@ fn sample(ctx: &Context, activity: &Activity) -> Sample {
     }
 }
 
-/// Says that the service lives, and how busy its virtual cores were, for as long as it has its page.
+/// Says that the service lives, and how busy its virtual cores were, as long as it has its page.
 fn beat(page: Weak<Publisher>, steps: Weak<Steps>) -> io::Result<()> {
     thread::Builder::new().name("seawall-beat".into()).spawn(move || {
         while let Some(page) = page.upgrade() {

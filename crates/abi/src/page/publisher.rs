@@ -147,8 +147,8 @@ impl Publisher {
         self.page().service.bells_lost.fetch_add(1, Relaxed);
     }
 
-    /// Its virtual cores have been occupied for so long since it began, all together. A service that
-    /// does not model its cores says nothing: the system counts its CPU time.
+    /// Its virtual cores have been occupied for so long since it began, all together. A service
+    /// that does not model its cores says nothing: the system counts its CPU time.
     pub fn set_cpu_time(&self, total_ns: u64) {
         self.page().service.cpu_ns.store(total_ns, Relaxed);
     }

@@ -48,7 +48,7 @@ model their cores, and the agent writes pages only. What else runs disturbs it."
 
 const HELPER_EXAMPLES: &str = "\
 Examples:
-  seawall node overhead-services --pages /tmp/pages --containers 10    as the measurement starts it";
+  seawall node overhead-services --pages /tmp/pages --containers 10   as the measurement starts it";
 
 /// More containers are of no node.
 const CONTAINERS_MAX: u32 = 5_000;

@@ -300,8 +300,8 @@ impl Pages {
         self.pages.get(path)
     }
 
-    /// What the service has counted, and for how long its virtual cores were occupied, unless it has
-    /// stopped to say that it lives.
+    /// What the service has counted, and for how long its virtual cores were occupied, unless it
+    /// has stopped to say that it lives.
     pub fn counters(&self, path: &Path, now_ns: u64) -> Option<(Counters, Duration)> {
         let (service, counters) = self.pages.get(path)?.reader.look().ok()?;
         // A publisher may not beat at all; then it counts as long as its process lives. A beat from

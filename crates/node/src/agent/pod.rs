@@ -1,9 +1,9 @@
 //! Groups of pods that have one container: what the container may get, the pod has to have.
 //!
-//! A kubelet gives a pod's group the sum of its containers' limits. Where that is one container, the
-//! group around it has what the container had at first, and would keep it there. It is raised once,
-//! to what the container may get at most; the container's own quota binds after that. Both are put
-//! back in the end.
+//! A kubelet gives a pod's group the sum of its containers' limits. Where that is one container,
+//! the group around it has what the container had at first, and would keep it there. It is raised
+//! once, to what the container may get at most; the container's own quota binds after that. Both
+//! are put back in the end.
 //!
 //! Of a pod with several containers each could take what was raised for another: there the pod's
 //! group binds, and the containers' limits are lowered to that.
