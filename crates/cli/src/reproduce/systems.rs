@@ -144,7 +144,7 @@ const SURGEGUARD: System = System {
     name: "surgeguard",
     plans: texts!("surgeguard":
         "figure-04", "figure-05", "figure-10a", "figure-10b", "figure-11", "figure-12", "figure-13",
-        "figure-14", "figure-15",
+        "figure-14", "figure-15", "choices",
     ),
     tuning: &[],
     files: texts!("surgeguard": "testbed"),

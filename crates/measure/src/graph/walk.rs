@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::{Graph, Service, Step};
 use crate::duration::scaled;
-use crate::service::ServiceTime;
+use crate::service::{ServiceTime, Shape};
+use crate::spec::SpecError;
 
 impl Graph {
     /// All services that requests to this one go on to, directly or not, in the table's order:
@@ -81,8 +82,26 @@ impl Graph {
     /// timers are in milliseconds.
     #[must_use]
     pub fn stretched(mut self, time_scale: f64) -> Self {
-        self.services.iter_mut().for_each(|service| stretch(&mut service.steps, time_scale));
+        self.remake(&|work| ServiceTime::new(work.shape(), scaled(work.mean(), time_scale)));
         self
+    }
+
+    /// The same graph with work of another shape and the same means. Constant work stays so.
+    ///
+    /// # Errors
+    ///
+    /// When a parameter of the shape is out of range.
+    pub fn shaped(mut self, shape: Shape) -> Result<Self, SpecError> {
+        ServiceTime::new(shape, Duration::ZERO)?;
+        self.remake(&|work| match work.shape() {
+            Shape::Constant => Ok(work),
+            _ => ServiceTime::new(shape, work.mean()),
+        });
+        Ok(self)
+    }
+
+    fn remake(&mut self, change: &impl Fn(ServiceTime) -> Result<ServiceTime, SpecError>) {
+        self.services.iter_mut().for_each(|service| remake(&mut service.steps, change));
     }
 }
 
@@ -119,13 +138,15 @@ fn each<'a>(steps: &'a [Step], chance: f64, tell: &mut impl FnMut(&'a Step, f64)
     }
 }
 
-fn stretch(steps: &mut [Step], factor: f64) {
+fn remake(
+    steps: &mut [Step],
+    change: &impl Fn(ServiceTime) -> Result<ServiceTime, SpecError>,
+) {
     for step in steps {
         if let Some(work) = &mut step.work {
-            let stretched = ServiceTime::new(work.shape(), scaled(work.mean(), factor));
-            *work = stretched.expect("the shape has been checked");
+            *work = change(*work).expect("the shape has been checked");
         }
-        step.parallel.iter_mut().for_each(|branch| stretch(branch, factor));
+        step.parallel.iter_mut().for_each(|branch| remake(branch, change));
     }
 }
 

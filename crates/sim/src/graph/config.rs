@@ -5,8 +5,8 @@ use std::time::Duration;
 use seawall_control::Instant;
 use seawall_control::config::{ConfigError, duration};
 use seawall_control::time::nanos;
-use seawall_measure::Graph;
 use seawall_measure::graph::GraphError;
+use seawall_measure::{Graph, Shape};
 use serde::{Deserialize, Serialize};
 
 /// A graph of services in containers on nodes, instead of clients and replicas.
@@ -26,6 +26,17 @@ pub struct Config {
     /// Units of CPU that each node has for containers. Default 52: the logical cores of the
     /// paper's nodes (§V).
     pub node_units: u32,
+    /// What a core does with both of its hyperthreads at work, over what it does with one. A unit is
+    /// a hyperthread, and a container has whole cores as far as its units come in pairs. 1 to 2.
+    /// Default 2: as if each unit were a core.
+    pub smt_gain: f64,
+    /// Units that are given, or taken, at a time: 2 where both hyperthreads of a core belong
+    /// together (§V). The policy counts them as one. Default 1.
+    pub step: u32,
+    /// Standard deviation of all work over its mean, log-normal, in place of the table's shapes;
+    /// constant work stays so. 0 to 10. Default: as the table says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variation: Option<f64>,
     /// Nodes; the containers are dealt out to them in the table's order, one after the other.
     /// Default 1.
     pub nodes: u32,
@@ -79,6 +90,9 @@ pub struct Frequency {
     pub top: f64,
     /// One step; GHz. Default 0.1.
     pub step: f64,
+    /// The part of all work at the base frequency that goes with the clock; the rest waits for
+    /// memory, and takes as long at any. 0 to 1. Default 1.
+    pub part: f64,
     /// Power of a unit at work goes with this power of the frequency. Default 2: over this part of
     /// a Xeon's range the voltage grows with about the square root of the frequency, and power with
     /// frequency times the square of the voltage.
@@ -108,6 +122,9 @@ impl Default for Config {
             pools: 1.0,
             units: None,
             node_units: 52,
+            smt_gain: 2.0,
+            step: 1,
+            variation: None,
             nodes: 1,
             frequency: Frequency::default(),
             actuation: Duration::from_micros(50),
@@ -124,7 +141,7 @@ impl Default for Config {
 
 impl Default for Frequency {
     fn default() -> Self {
-        Self { base: 1.6, top: 3.1, step: 0.1, power_exponent: 2.0 }
+        Self { base: 1.6, top: 3.1, step: 0.1, part: 1.0, power_exponent: 2.0 }
     }
 }
 
@@ -155,6 +172,13 @@ pub struct Responder {
     /// at low load (§IV-A).
     #[serde(with = "duration::option", skip_serializing_if = "Option::is_none")]
     pub freeze: Option<Duration>,
+    /// After so long a raised frequency is again what the policy has set. Default 100 ms, as in a
+    /// live node.
+    #[serde(with = "duration")]
+    pub boost: Duration,
+    /// Whether it stays raised instead until the policy lowers it, which is as the paper leaves it.
+    /// Default false.
+    pub until_lowered: bool,
 }
 
 impl Default for Responder {
@@ -163,6 +187,8 @@ impl Default for Responder {
             packet: Duration::from_nanos(260),
             actuation: Duration::from_nanos(2_540),
             freeze: None,
+            boost: Duration::from_millis(100),
+            until_lowered: false,
         }
     }
 }
@@ -187,7 +213,13 @@ impl Config {
             Source::Table(graph) => graph.check().map(|()| graph.clone()),
         };
         let refused = |error: GraphError| ConfigError::new("graph.table", error.to_string());
-        Ok(graph.map_err(refused)?.stretched(self.work))
+        let mut graph = graph.map_err(refused)?.stretched(self.work);
+        if let Some(variation) = self.variation {
+            let sigma = variation.powi(2).ln_1p().sqrt();
+            let shaped = graph.shaped(Shape::LogNormal { sigma });
+            graph = shaped.map_err(|error| ConfigError::new("graph.variation", error.to_string()))?;
+        }
+        Ok(graph)
     }
 
     /// Units that the containers have at first, in the table's order.
@@ -201,7 +233,8 @@ impl Config {
     /// Jobs per second that these suffice for.
     pub fn capacity(&self) -> Result<f64, ConfigError> {
         let graph = self.graph()?;
-        Ok(graph.capacity_with(&self.first_units(&graph)).jobs_per_second)
+        let cores = graph.capacity_with(&self.first_units(&graph)).jobs_per_second;
+        Ok(cores * self.smt_gain / 2.0)
     }
 
     /// How many connections a pool of this size in the table has.
@@ -217,6 +250,9 @@ impl Config {
     /// Names the first field that is out of range, and what is allowed.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let check = ConfigError::check_range;
+        check("graph.smt_gain", self.smt_gain, 1.0..=2.0)?;
+        check("graph.variation", self.variation.unwrap_or(0.0), 0.0..=10.0)?;
+        ConfigError::check_range("graph.step", self.step, 1..=1_000)?;
         check("graph.work", self.work, 1e-3..=1e6)?;
         if self.pools.is_nan() || self.pools <= 0.0 {
             let problem = format!("{} is out of range; give more than 0, or inf", self.pools);
@@ -267,7 +303,7 @@ impl Config {
     }
 
     fn validate_frequency(&self) -> Result<(), ConfigError> {
-        let Frequency { base, top, step, power_exponent } = self.frequency;
+        let Frequency { base, top, step, part, power_exponent } = self.frequency;
         let check = ConfigError::check_range;
         check("graph.frequency.base", base, 1e-3..=1e3)?;
         check("graph.frequency.top", top, base..=1e3)?;
@@ -276,6 +312,7 @@ impl Config {
             let problem = "gives more than 1000 steps; allowed is up to 1000";
             return Err(ConfigError::new("graph.frequency.step", problem));
         }
+        check("graph.frequency.part", part, 0.0..=1.0)?;
         check("graph.frequency.power_exponent", power_exponent, 0.0..=10.0)
     }
 }

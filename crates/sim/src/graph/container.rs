@@ -18,6 +18,8 @@ const ROUNDING_NS: f64 = 1e-3;
 #[derive(Debug)]
 pub(super) struct Cpu<T> {
     units: u32,
+    /// What a core does with both hyperthreads, over what it does with one.
+    smt_gain: f64,
     /// Work that a unit does in the time of one at the base frequency.
     speed: f64,
     /// Work that each thread has been given since the CPU was idle last, in nanoseconds.
@@ -50,6 +52,7 @@ impl<T: Ord + Copy> Cpu<T> {
     pub(super) fn new(units: u32) -> Self {
         Self {
             units,
+            smt_gain: 2.0,
             speed: 1.0,
             attained: 0.0,
             threads: BinaryHeap::new(),
@@ -60,6 +63,11 @@ impl<T: Ord + Copy> Cpu<T> {
         }
     }
 
+    /// The same CPU, whose units are hyperthreads.
+    pub(super) fn hyperthreaded(self, smt_gain: f64) -> Self {
+        Self { smt_gain, ..self }
+    }
+
     /// Goes on to `now`; `power` is what a unit at work takes at the current speed.
     pub(super) fn advance(&mut self, now: Instant, power: f64) {
         let elapsed = now.since(self.since).as_nanos() as f64;
@@ -67,13 +75,13 @@ impl<T: Ord + Copy> Cpu<T> {
         if elapsed == 0.0 {
             return;
         }
-        let threads = self.threads.len() as f64;
-        let busy = threads.min(f64::from(self.units));
+        let busy = (self.threads.len() as f64).min(f64::from(self.units));
+        let cores = self.cores();
         self.attained += elapsed * self.rate();
         self.used.granted += elapsed * f64::from(self.units);
         self.used.busy += elapsed * busy;
-        self.used.done += elapsed * busy * self.speed;
-        self.used.energy += elapsed * busy * power;
+        self.used.done += elapsed * cores * self.speed;
+        self.used.energy += elapsed * cores * power;
     }
 
     /// A thread begins to work; call [`advance`](Self::advance) before.
@@ -134,8 +142,15 @@ impl<T: Ord + Copy> Cpu<T> {
 
     /// What each thread does in a nanosecond.
     fn rate(&self) -> f64 {
-        let threads = self.threads.len().max(1) as f64;
-        (f64::from(self.units) / threads).min(1.0) * self.speed
+        self.cores() / self.threads.len().max(1) as f64 * self.speed
+    }
+
+    /// What the threads do together, in terms of one that has a core for itself. The kernel fills
+    /// idle cores first, and their second hyperthreads then.
+    fn cores(&self) -> f64 {
+        let busy = (self.threads.len() as f64).min(f64::from(self.units));
+        let cores = f64::from(self.units) / 2.0;
+        busy.min(cores) + (busy - cores).max(0.0) * (self.smt_gain - 1.0)
     }
 }
 
@@ -184,6 +199,20 @@ mod tests {
         let done: Vec<u32> = std::iter::from_fn(|| cpu.finished()).collect();
         assert_eq!(done, [0, 1, 2, 3]);
         assert_eq!((cpu.runnable(), cpu.next_end()), (1, Some(at(2))));
+    }
+
+    #[test]
+    fn hyperthreads_share_their_core() {
+        let mut cpu = Cpu::new(4).hyperthreaded(1.25);
+        cpu.begin('a', MS);
+        cpu.begin('b', MS);
+        assert_eq!(cpu.next_end(), Some(at(1)), "two threads have a core each");
+        cpu.begin('c', MS);
+        cpu.begin('d', MS);
+        let full = Duration::from_micros(1_600);
+        assert_eq!(cpu.next_end(), Some(Instant::ORIGIN + full), "four do what 2.5 cores would");
+        cpu.begin('e', MS);
+        assert_eq!(cpu.next_end(), Some(at(2)), "and five no more");
     }
 
     #[test]

@@ -45,7 +45,7 @@ impl World<'_> {
         let drained = backlog / ideal.drain.as_secs_f64();
         let Ok(graph) = self.config.graph() else { return };
         let needed = graph.services.iter().zip(&self.machine.containers).map(|(service, has)| {
-            let work = graph.mean_work(&service.name).as_secs_f64();
+            let work = graph.mean_work(&service.name).as_secs_f64() * 2.0 / self.config.smt_gain;
             (f64::from(has.floor) * factor + drained * work).ceil() as u32
         });
         let needed: Vec<u32> = needed.collect();

@@ -43,7 +43,10 @@ pub(super) struct Container {
     pub(super) cpu: Cpu<ThreadId>,
     /// Units at first, and the least that it may have.
     pub(super) floor: u32,
+    /// As the policy has set it.
     pub(super) level: u16,
+    /// Until then FirstResponder has it at the top.
+    boosted_until: Option<Instant>,
     /// Hops of the upscale hint on requests that it sends.
     pub(super) hint: u16,
     /// Services that a request passes before this one.
@@ -64,9 +67,10 @@ impl Machine {
         let containers = graph.services.iter().enumerate().map(|(index, service)| Container {
             name: service.name.clone(),
             node: (index as u32 % config.nodes) as u16,
-            cpu: Cpu::new(units[index]),
+            cpu: Cpu::new(units[index]).hyperthreaded(config.smt_gain),
             floor: units[index],
             level: 0,
+            boosted_until: None,
             hint: 0,
             depth: depth(&graph, &service.name),
             expected: profile.expected(index),
@@ -118,10 +122,34 @@ impl Machine {
 
     pub(super) fn set_level(&mut self, service: u16, now: Instant, level: u16) {
         self.advance(service, now);
-        let level = level.min(self.levels() - 1);
-        let container = &mut self.containers[usize::from(service)];
-        container.level = level;
-        container.cpu.set_speed(self.ladder[usize::from(level)].speed);
+        self.containers[usize::from(service)].level = level.min(self.levels() - 1);
+        self.tune(service);
+    }
+
+    /// The frequency is at the top until `end`, whatever the policy sets.
+    pub(super) fn boost(&mut self, service: u16, now: Instant, end: Instant) {
+        self.advance(service, now);
+        self.containers[usize::from(service)].boosted_until = Some(end);
+        self.tune(service);
+    }
+
+    /// Ends a boost, unless it was prolonged.
+    pub(super) fn end_boost(&mut self, service: u16, now: Instant) {
+        self.advance(service, now);
+        let boost = &mut self.containers[usize::from(service)].boosted_until;
+        *boost = boost.filter(|until| *until > now);
+        self.tune(service);
+    }
+
+    /// The level at which a container runs.
+    pub(super) fn level(&self, service: u16) -> u16 {
+        let container = &self.containers[usize::from(service)];
+        if container.boosted_until.is_some() { self.levels() - 1 } else { container.level }
+    }
+
+    fn tune(&mut self, service: u16) {
+        let speed = self.ladder[usize::from(self.level(service))].speed;
+        self.containers[usize::from(service)].cpu.set_speed(speed);
         self.change(service);
     }
 
@@ -162,8 +190,8 @@ impl Machine {
     }
 
     fn advance(&mut self, service: u16, now: Instant) {
-        let container = &mut self.containers[usize::from(service)];
-        container.cpu.advance(now, self.ladder[usize::from(container.level)].power);
+        let power = self.ladder[usize::from(self.level(service))].power;
+        self.containers[usize::from(service)].cpu.advance(now, power);
     }
 
     fn change(&mut self, service: u16) {
@@ -179,8 +207,9 @@ fn ladder(config: &Config) -> Vec<Rung> {
     let frequency = &config.frequency;
     let steps = ((frequency.top - frequency.base) / frequency.step).round() as u16;
     let rung = |step: u16| {
-        let speed = (frequency.base + f64::from(step) * frequency.step) / frequency.base;
-        Rung { speed, power: speed.powf(frequency.power_exponent) }
+        let clock = (frequency.base + f64::from(step) * frequency.step) / frequency.base;
+        let speed = 1.0 / (frequency.part / clock + 1.0 - frequency.part);
+        Rung { speed, power: clock.powf(frequency.power_exponent) }
     };
     (0..=steps).map(rung).collect()
 }

@@ -174,7 +174,7 @@ impl Meters {
         self.samples.push(Sample {
             at_s: now.since(Instant::ORIGIN).as_secs_f64(),
             units: containers.iter().map(|container| container.cpu.units()).collect(),
-            levels: containers.iter().map(|container| container.level).collect(),
+            levels: (0..containers.len() as u16).map(|at| machine.level(at)).collect(),
         });
     }
 

@@ -74,6 +74,8 @@ enum Event {
     Apply { node: u16 },
     /// FirstResponder has raised the frequency of what a late request comes to.
     Boost { container: u16 },
+    /// That ends by itself.
+    BoostEnds { container: u16 },
     /// A surge of the load begins, or ends.
     Surge { on: bool },
     /// The ideal controller sees that a surge began, or ended.
@@ -246,6 +248,7 @@ impl<'a> World<'a> {
             Event::Decide { node } => self.decide(node),
             Event::Apply { node } => self.apply(node),
             Event::Boost { container } => self.boost(container),
+            Event::BoostEnds { container } => self.machine.end_boost(container, self.now),
             Event::Surge { on } => {
                 self.machine.advance_all(self.now);
                 self.meters.surge(self.now, on, &self.machine);

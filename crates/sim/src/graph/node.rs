@@ -51,14 +51,17 @@ pub(super) fn nodes(
         let seed = seeds.next_u64();
         let is_static = config.ideal.is_some() || scenario.scaling.policy == STATIC;
         let scaler = if is_static { None } else { Some(scenario.scaling.build(seed)?) };
+        let containers: Vec<u16> = here.collect();
+        let floors = containers.iter().map(|&at| machine.containers[usize::from(at)].floor);
+        let floors: u32 = floors.sum();
         let facts = Facts {
-            units: config.node_units,
+            units: floors + config.node_units.saturating_sub(floors) / config.step,
             levels: machine.levels(),
             level_base: 0,
             ..Facts::default()
         };
         Ok(Node {
-            containers: here.collect(),
+            containers,
             scaler,
             responder: Responder::new(),
             snapshot: Snapshot { node: facts, containers: Vec::new() },
@@ -77,7 +80,7 @@ impl World<'_> {
         node.snapshot.containers.clear();
         for &at in &node.containers {
             let limit = node.snapshot.node.units;
-            node.snapshot.containers.push(shown(machine, at, self.now, limit));
+            node.snapshot.containers.push(shown(machine, at, self.now, limit, self.config.step));
         }
         let outcome = scaler.on_snapshot(self.now, &node.snapshot);
         let mut next = self.now + scaler.interval();
@@ -102,11 +105,12 @@ impl World<'_> {
             self.meters.decided(&decision.change);
             match decision.change {
                 Change::Units { to, .. } => {
-                    let kept = to >= container.floor;
                     let (name, floor) = (&container.name, container.floor);
+                    let kept = to >= floor;
                     let detail = || format!("{name} gets {to}, less than its floor of {floor}");
                     self.books.demand(kept, Rule::UnitsKept, detail);
-                    self.machine.set_units(at, self.now, to);
+                    let units = floor + to.saturating_sub(floor) * self.config.step;
+                    self.machine.set_units(at, self.now, units);
                     self.check_units(index);
                 }
                 Change::Level { to, .. } => self.machine.set_level(at, self.now, to),
@@ -144,13 +148,19 @@ impl World<'_> {
 
     /// The frequency of a late container is raised, and that of those behind it on this node.
     pub(super) fn boost(&mut self, service: u16) {
-        let top = self.machine.levels() - 1;
+        let Some(costs) = self.config.responder else { return };
+        let (top, end) = (self.machine.levels() - 1, self.now + costs.boost);
         let container = &mut self.machine.containers[usize::from(service)];
         let (node, downstream) = (container.node, mem::take(&mut container.downstream));
         for &at in std::iter::once(&service).chain(&downstream) {
-            let other = &self.machine.containers[usize::from(at)];
-            if other.node == node && other.level < top {
+            if self.machine.containers[usize::from(at)].node != node {
+                continue;
+            }
+            if costs.until_lowered {
                 self.machine.set_level(at, self.now, top);
+            } else {
+                self.machine.boost(at, self.now, end);
+                self.events.push(end, Event::BoostEnds { container: at });
             }
         }
         self.machine.containers[usize::from(service)].downstream = downstream;
@@ -164,19 +174,21 @@ impl World<'_> {
             let floor = container.floor;
             self.machine.set_units(at, self.now, floor);
             self.machine.set_level(at, self.now, 0);
+            self.machine.boost(at, self.now, self.now);
+            self.machine.end_boost(at, self.now);
         }
         // What was on its way to them is out of date.
         self.nodes.iter_mut().flat_map(|node| &mut node.decided).for_each(Vec::clear);
     }
 }
 
-/// A container as a scaler sees it.
-fn shown(machine: &mut Machine, at: u16, now: Instant, limit: u32) -> Container {
+/// A container as a scaler sees it. What it has above its floor is counted in steps.
+fn shown(machine: &mut Machine, at: u16, now: Instant, limit: u32, step: u32) -> Container {
     let cpu_time = machine.cpu_time(at, now);
     let container = &machine.containers[usize::from(at)];
     Container {
         id: ContainerId(u64::from(at)),
-        units: container.cpu.units(),
+        units: container.floor + container.cpu.units().saturating_sub(container.floor) / step,
         floor: container.floor,
         limit,
         level: container.level,
