@@ -138,10 +138,7 @@ fn each<'a>(steps: &'a [Step], chance: f64, tell: &mut impl FnMut(&'a Step, f64)
     }
 }
 
-fn remake(
-    steps: &mut [Step],
-    change: &impl Fn(ServiceTime) -> Result<ServiceTime, SpecError>,
-) {
+fn remake(steps: &mut [Step], change: &impl Fn(ServiceTime) -> Result<ServiceTime, SpecError>) {
     for step in steps {
         if let Some(work) = &mut step.work {
             *work = change(*work).expect("the shape has been checked");

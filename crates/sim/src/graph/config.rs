@@ -217,7 +217,8 @@ impl Config {
         if let Some(variation) = self.variation {
             let sigma = variation.powi(2).ln_1p().sqrt();
             let shaped = graph.shaped(Shape::LogNormal { sigma });
-            graph = shaped.map_err(|error| ConfigError::new("graph.variation", error.to_string()))?;
+            graph =
+                shaped.map_err(|error| ConfigError::new("graph.variation", error.to_string()))?;
         }
         Ok(graph)
     }

@@ -230,3 +230,77 @@ fn nonsense_is_refused_by_name() {
     assert_eq!(field("graph = {}\nscaling.policy = 'none'"), "policy");
     assert_eq!(field("scaling.policy = 'static'"), "scaling");
 }
+
+/// Surges of which FirstResponder sees each, and a policy that leaves frequencies alone.
+const LATE: &str = "
+    workload = { load = '0.3x', arrivals = 'surges:8:200ms:5ms' }
+    run = { warm_up = '10ms', time = '590ms', bin = '10ms' }
+    graph = { table = 'chain', profile_jobs = 200, responder = { boost = '50ms' } }
+    scaling.policy = 'static'
+";
+
+#[test]
+fn a_boost_ends_by_itself_or_stays_until_the_policy_lowers_it() {
+    let mut scenario = scenario(LATE);
+    let raised = |scenario: &Scenario| {
+        let (_, outcome) = outcome(scenario);
+        assert!(outcome.boosts >= 3, "{}", outcome.boosts);
+        let levels: Vec<u16> = outcome.samples.iter().map(|sample| sample.levels[4]).collect();
+        assert!(levels.iter().all(|level| [0, 15].contains(level)), "{levels:?}");
+        let falls = levels.windows(2).filter(|pair| pair[0] > pair[1]).count();
+        (falls, levels.last().copied())
+    };
+    let (falls, last) = raised(&scenario);
+    assert!(falls >= 2, "each surge's boost ended, but {falls}");
+    assert!(last == Some(0) || last == Some(15));
+    scenario.graph.as_mut().unwrap().responder.as_mut().unwrap().until_lowered = true;
+    // The start of the measured time is the only one that lowers it.
+    let (falls, last) = raised(&scenario);
+    assert!(falls <= 1 && last == Some(15), "{falls} {last:?}");
+}
+
+#[test]
+fn units_above_the_first_come_in_steps() {
+    let mut scenario = scenario(SURGE);
+    let graph = scenario.graph.as_mut().unwrap();
+    (graph.step, graph.smt_gain) = (2, 1.3);
+    let first = graph.first_units(&graph.graph().unwrap());
+    let (run, outcome) = outcome(&scenario);
+    assert!((run.capacity / (30_000.0 / 10.0 * 0.65) - 1.0).abs() < 1e-9, "{}", run.capacity);
+    let more = |sample: &Sample| -> Vec<u32> {
+        sample.units.iter().zip(&first).map(|(units, first)| units - first).collect()
+    };
+    let mores: Vec<u32> = outcome.samples.iter().flat_map(more).collect();
+    assert!(mores.iter().any(|more| *more > 0) && mores.iter().all(|more| more % 2 == 0));
+    assert!(outcome.cores_peak <= 52.0);
+}
+
+#[test]
+fn work_that_waits_for_memory_does_not_go_with_the_clock() {
+    let text = "
+        workload = { load = '0.1x' }
+        network.delay = 'const:0us'
+        run = { warm_up = '10ms', time = '200ms' }
+        scaling.policy = 'static'
+        graph = { table = 'chain', responder = { until_lowered = true }, profile_jobs = 200 }
+    ";
+    let mut slow = scenario(text);
+    // The first service never sees a late request; those behind it are late, and at the top.
+    let config = slow.graph.as_mut().unwrap();
+    config.slowdown = Some(Slowdown {
+        extra: Duration::from_millis(5),
+        period: Duration::from_secs(10),
+        length: Duration::from_nanos(9_999_999_999),
+    });
+    config.reset = false;
+    let mean = |part: f64| {
+        let mut scenario = slow.clone();
+        scenario.graph.as_mut().unwrap().frequency.part = part;
+        outcome(&scenario).0.figures.mean_us.unwrap()
+    };
+    let (none, half, all) = (mean(0.0), mean(0.5), mean(1.0));
+    // Four services of 200 us each, at 3.1 instead of 1.6 GHz.
+    let saved = 800.0 * (1.0 - 1.6 / 3.1);
+    assert!((none - all - saved).abs() < 10.0, "{none} {all}");
+    assert!((none - half - saved / 2.0).abs() < 10.0, "{none} {half}");
+}
