@@ -26,9 +26,9 @@ pub struct Config {
     /// Units of CPU that each node has for containers. Default 52: the logical cores of the
     /// paper's nodes (§V).
     pub node_units: u32,
-    /// What a core does with both of its hyperthreads at work, over what it does with one. A unit is
-    /// a hyperthread, and a container has whole cores as far as its units come in pairs. 1 to 2.
-    /// Default 2: as if each unit were a core.
+    /// What a core does with both of its hyperthreads at work, over what it does with one. A unit
+    /// is a hyperthread, and a container has whole cores as far as its units come in pairs. 1 to
+    /// 2. Default 2: as if each unit were a core.
     pub smt_gain: f64,
     /// Units that are given, or taken, at a time: 2 where both hyperthreads of a core belong
     /// together (§V). The policy counts them as one. Default 1.
