@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,6 +13,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use seawall_abi::page::{Description, Publisher, Sample};
+use seawall_abi::responder::{Doorbell, Late};
+use seawall_node::agent::crash::Step;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -65,6 +68,7 @@ impl Machine {
              [defaults]\nfloor_milli = 100\nlimit_milli = 1500\n\
              [scaling]\npolicy = 'escalator'\n\
              [[containers]]\nname = 'a'\ncgroup = '/{name}/a'\nexpected_exec = '1ms'\n\
+             expected_time_from_start = '5ms'\ncalls = ['b']\n\
              [[containers]]\nname = 'b'\ncgroup = '/{name}/b'\nexpected_exec = '1ms'\n",
             folder = machine.folder.path().display(),
             name = machine.name,
@@ -182,7 +186,16 @@ impl Surge<'_> {
 
 fn publisher(machine: &Machine) -> Publisher {
     let folder = machine.folder.path().join("pages");
-    Publisher::create(&folder, &Description::of_this_process("a", 1).unwrap()).unwrap()
+    Publisher::create(&folder, &Description::of_this_process("a", PORT).unwrap()).unwrap()
+}
+
+/// Where the first container's service says that it listens.
+const PORT: u16 = 7_117;
+
+/// Tells of a late request, as the receiving library does.
+fn ring(machine: &Machine) {
+    let bell = Doorbell::new(&machine.folder.path().join("pages")).unwrap();
+    bell.ring(&Late { path: 3, port: PORT, late_by_ns: 2_000_000, ..Late::default() });
 }
 
 /// Kills the agent at a time that differs from round to round, and looks what is left.
@@ -269,6 +282,106 @@ fn summary(mut agent: Agent) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
+/// Both containers with their quotas times two: the first is late and calls the second.
+const BOOSTED: [i64; 2] = [60_000, 80_000];
+
+/// The doorbell works wherever containers do.
+const BELL: [&str; 6] =
+    ["--set", "responder.way=doorbell", "--set", "responder.boost=50ms", "--algorithm", "static"];
+
+#[test]
+fn a_late_request_boosts_its_container_and_those_downstream_for_a_while() {
+    let Some(machine) = Machine::new("late") else { return };
+    let publisher = publisher(&machine);
+    let agent = machine.agent(&[&BELL[..], &["--json"]].concat());
+    until("both are boosted", || {
+        publisher.beat(seawall_abi::clock::monotonic_ns());
+        ring(&machine);
+        machine.quotas() == BOOSTED
+    });
+    until("the boost ends", || machine.quotas() == SAVED);
+    let orders = publisher.orders();
+    assert_eq!((orders.boost_permille, orders.expected_time_from_start_ns), (2_000, 5_000_000));
+    assert!(orders.freeze_ns > 0);
+    agent.signal(Signal::SIGINT);
+    let summary = summary(agent);
+    let responder = &summary["responder"];
+    assert_eq!(responder["source"], "doorbell");
+    assert!(responder["boosts"]["a"]["boosts"].as_u64() >= Some(1), "{summary}");
+    assert!(responder["boosts"]["b"]["seconds"].as_f64() > Some(0.0), "{summary}");
+    assert_eq!(summary["foreign_changes"], 0, "a boost is no change by others");
+    assert_eq!(responder["failures"], 0);
+    let log = fs::read_to_string(machine.folder.path().join("state/audit.jsonl")).unwrap();
+    for line in ["boost milli 300 -> 600", "boost milli 600 -> 300", "late by 2.000 ms on path 3"] {
+        assert!(log.contains(line), "{line}: {log}");
+    }
+}
+
+#[test]
+fn an_agent_that_is_killed_during_a_boost_leaves_what_was_saved() {
+    let Some(mut machine) = Machine::new("boosted") else { return };
+    let publisher = publisher(&machine);
+    let long = ["--set", "responder.boost=10s"];
+    let agent = machine.agent(&[&BELL[..], &long].concat());
+    until("both are boosted", || {
+        publisher.beat(seawall_abi::clock::monotonic_ns());
+        ring(&machine);
+        machine.quotas() == BOOSTED
+    });
+    agent.signal(Signal::SIGKILL);
+    drop(agent);
+    until("the watchdog puts back what containers had", || machine.quotas() == SAVED);
+    assert!(machine.services_live());
+}
+
+#[test]
+fn whatever_the_step_at_which_it_dies_containers_have_what_they_had() {
+    let Some(mut machine) = Machine::new("steps") else { return };
+    let publisher = publisher(&machine);
+    let surge = Surge { publisher: &publisher };
+    for (name, _) in Step::NAMED {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_seawall"))
+            .args(["node", "run", "--crash-at", name, "--set", "responder.way=doorbell"])
+            .arg("--config")
+            .arg(machine.config())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        until(name, || {
+            surge.serve();
+            ring(&machine);
+            child.try_wait().unwrap().is_some()
+        });
+        assert_eq!(child.wait().unwrap().signal(), Some(Signal::SIGKILL as i32), "{name}");
+        let saved = machine.folder.path().join("state/allocations.json");
+        until(name, || machine.quotas() == SAVED && !saved.exists());
+        assert!(machine.services_live(), "{name}");
+    }
+}
+
+#[test]
+fn what_was_learned_is_kept_and_nonsense_is_left_out() {
+    let Some(machine) = Machine::new("learned") else { return };
+    let state = machine.folder.path().join("state");
+    fs::create_dir(&state).unwrap();
+    let learned = state.join("learned.json");
+    for (text, errors) in [("{nonsense", Some(1)), ("", Some(1))] {
+        fs::write(&learned, text).unwrap();
+        let agent = machine.agent(&["--json"]);
+        agent.signal(Signal::SIGTERM);
+        let summary = summary(agent);
+        assert_eq!(summary["errors"]["learned"].as_u64(), errors, "{summary}");
+    }
+    let entry = r#"{"id":1,"exec_ns":7000000.0,"exec_avg":[[3,7000000.0]]}"#;
+    fs::write(&learned, format!(r#"{{"version":1,"containers":{{"b":{entry}}}}}"#)).unwrap();
+    let agent = machine.agent(&["--json"]);
+    agent.signal(Signal::SIGTERM);
+    assert_eq!(summary(agent)["errors"]["learned"].as_u64(), None);
+    let kept: Value = serde_json::from_str(&fs::read_to_string(&learned).unwrap()).unwrap();
+    assert_eq!(kept["containers"]["b"]["exec_ns"], 7e6);
+}
+
 #[test]
 fn a_second_agent_is_told_who_the_first_is() {
     let Some(machine) = Machine::new("second") else { return };
@@ -311,6 +424,7 @@ fn a_dry_run_and_a_check_change_nothing() {
     let config = machine.config();
     let listed = run(&["run", "--check", "--config", config.to_str().unwrap()]);
     assert!(listed.contains("a: 3 units, 1 to 15\n"), "{listed}");
+    assert!(listed.contains("FirstResponder: "), "{listed}");
     assert!(listed.contains("b: 4 units, 1 to 15, publishes nothing"), "{listed}");
     assert_eq!(machine.quotas(), SAVED);
 }

@@ -127,6 +127,8 @@ fn config(
     config.insert("state".into(), path("state").into());
     config.insert("seed".into(), seed.cast_signed().into());
     config.insert("scaling".into(), toml::Value::try_from(scaling)?);
+    // A contender is its policy; boosts by the packet would be another one's part.
+    config.insert("responder".into(), toml::toml! { way = "off" }.into());
     let mut actuator = Table::new();
     actuator.insert("cpu".into(), if is_quota(plan) { "quota" } else { "virtual" }.into());
     if plan.speeds_permille.len() > 1 {

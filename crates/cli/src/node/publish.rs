@@ -2,6 +2,7 @@
 
 use metrics::{counter, gauge};
 use seawall_measure::names;
+use seawall_node::agent::ResponderStatus;
 use seawall_node::agent::status::{ContainerStatus, Status};
 
 /// Hands everything to the endpoint. `known` is what was shown before: containers that have gone
@@ -37,6 +38,7 @@ pub(super) fn publish(status: &Status, known: &mut Vec<String>) {
     ] {
         counter!(metric.name).absolute(count);
     }
+    responder(&status.responder);
     gauge!(names::SCALING_UNITS_FREE.name).set(status.units_free);
     gauge!(names::SCALING_CONTAINERS.name).set(status.containers.len() as f64);
     gauge!(names::SCALING_PAGES.name, "state" => "read").set(status.pages as f64);
@@ -44,6 +46,25 @@ pub(super) fn publish(status: &Status, known: &mut Vec<String>) {
     gauge!(names::SCALING_PAGES.name, "state" => "cut").set(status.pages_cut as f64);
     gauge!(names::SCALING_LATE.name).set(status.lateness.late(0.99).as_secs_f64());
     gauge!(names::SCALING_PASS.name).set(status.lateness.took(0.99).as_secs_f64());
+}
+
+fn responder(status: &ResponderStatus) {
+    for (name, one) in &status.boosts {
+        counter!(names::RESPONDER_BOOSTS.name, "container" => name.clone()).absolute(one.boosts);
+        gauge!(names::RESPONDER_BOOSTED.name, "container" => name.clone()).set(one.seconds);
+    }
+    let Some(source) = status.source else { return };
+    gauge!(names::RESPONDER_WATCHES.name, "source" => source).set(1.0);
+    counter!(names::RESPONDER_REQUESTS.name, "source" => source).absolute(status.requests);
+    counter!(names::RESPONDER_LATE.name, "source" => source).absolute(status.late);
+    for (reason, count) in &status.ignored {
+        counter!(names::RESPONDER_IGNORED.name, "source" => source, "reason" => *reason)
+            .absolute(*count);
+    }
+    for (reason, count) in &status.cut {
+        counter!(names::RESPONDER_CUT.name, "reason" => *reason).absolute(*count);
+    }
+    counter!(names::RESPONDER_FAILURES.name).absolute(status.failures);
 }
 
 fn container(name: &str, one: &ContainerStatus) {

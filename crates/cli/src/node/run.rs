@@ -12,6 +12,7 @@ use seawall_control::config::duration;
 use seawall_control::scaling;
 use seawall_node::agent::Agent;
 use seawall_node::agent::config::Config;
+use seawall_node::agent::crash::{self, Step};
 use seawall_node::agent::pace::{self, Signals};
 use seawall_node::agent::state::{Restored, State};
 use seawall_node::agent::watchdog::{self, Watchdog};
@@ -107,6 +108,10 @@ pub(crate) struct Options {
     #[arg(long = "for", value_name = "DURATION", value_parser = duration::parse)]
     duration: Option<Duration>,
 
+    /// Die at this step, as by SIGKILL, to see what is left
+    #[arg(long, value_name = "STEP", hide = true)]
+    crash_at: Option<Step>,
+
     /// Print what was counted as JSON at the end
     #[arg(long)]
     json: bool,
@@ -155,6 +160,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if options.check {
         return check(Agent::new(config, Box::new(scaler), interval, None)?);
     }
+    options.crash_at.into_iter().for_each(crash::arm);
     let signals = Signals::listen().context("cannot handle signals")?;
     let (mut state, mut watchdog, mut restored) = (None, None, 0);
     if !options.dry_run {
@@ -178,6 +184,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     descriptors::raise();
     let mut agent = Agent::new(config, Box::new(scaler), interval, state)?;
     agent.status_mut().watchdog_starts = u64::from(watchdog.is_some());
+    agent.respond()?;
     listen.map_or(Ok(()), metrics::serve)?;
     let begun = Instant::now();
     let (mut published, mut known) = (None, Vec::new());
@@ -242,6 +249,7 @@ fn check(mut agent: Agent) -> Result<()> {
     if lines.is_empty() {
         lines = "the configuration is right; there are no containers that it means\n".to_owned();
     }
+    lines += &format!("FirstResponder: {}\n", agent.outlook());
     output::print(&lines)
 }
 

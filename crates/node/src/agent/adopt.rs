@@ -9,6 +9,7 @@ use seawall_control::scaling::ContainerId;
 use super::actuator::{ActuatorError, Saved, Target, UNLIMITED};
 use super::config::CpuActuator;
 use super::containers::{Known, Limits, Tracked, units};
+use super::crash::{self, Step};
 use super::discover::{Found, GLOB, Kind};
 use super::look::milli;
 use super::pass::{Agent, entry, save};
@@ -69,6 +70,7 @@ impl Agent {
         self.adopt(candidates, time);
         self.join_pages();
         self.look_around();
+        self.tell_responder();
     }
 
     fn of_group(&self, found: Found) -> Candidate {
@@ -150,6 +152,7 @@ impl Agent {
         if new.is_empty() {
             return;
         }
+        crash::point(Step::BeforeSave);
         if let Some(state) = &mut self.state {
             let containers = new.iter().map(|(key, new)| (key.clone(), new.saved.clone()));
             let raised = new.iter().filter_map(|(_, new)| new.raise.as_ref());
@@ -162,6 +165,7 @@ impl Agent {
                 return;
             }
         }
+        crash::point(Step::AfterSave);
         for (key, New { mut tracked, initial, raise, .. }) in new {
             self.strangers.remove(&key);
             if let Some(raise) = raise {
@@ -213,6 +217,9 @@ impl Agent {
         self.next_id += 1;
         let id = ContainerId(self.next_id);
         let mut tracked = Tracked::new(id, target.clone(), &known, limits, has, unit);
+        if let Some(memory) = self.learned.as_ref().and_then(|it| it.recall(&tracked.name, id.0)) {
+            self.policy.recall(memory);
+        }
         let usage = self.hierarchies.as_ref().and_then(|found| found.usage.as_ref());
         if let (Some(hierarchy), Some(group)) = (usage, &candidate.group) {
             tracked.count_usage(hierarchy, group);

@@ -27,6 +27,9 @@ pub enum CannotBegin {
     /// What the machine has cannot be saved.
     #[error("cannot save what the machine has: {0}")]
     Machine(#[from] ActuatorError),
+    /// Nobody sees late requests.
+    #[error(transparent)]
+    Unwatched(#[from] super::responder::Unwatched),
     /// The folder of the state.
     #[error(transparent)]
     State(#[from] StateError),

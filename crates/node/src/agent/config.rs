@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::actuator::kubernetes;
+pub use super::responder::config::{PathWindow, Responder, Way};
 
 /// Everything that can be set. Only containers that something here asks for are touched.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -48,6 +49,8 @@ pub struct Config {
     pub actuator: Actuators,
     /// Bounds of containers whose entry sets none.
     pub defaults: Bounds,
+    /// Raises services by the packet.
+    pub responder: Responder,
     /// Containers by name, with what is known of them.
     pub containers: Vec<Rule>,
     /// The log of decisions.
@@ -72,6 +75,7 @@ impl Default for Config {
             discovery: Discovery::default(),
             actuator: Actuators::default(),
             defaults: Bounds::default(),
+            responder: Responder::default(),
             containers: Vec::new(),
             audit: Audit::default(),
             metrics: Metrics::default(),
@@ -216,6 +220,11 @@ pub struct Rule {
     pub expected_time_from_start: Option<Duration>,
     /// Services that a request passes before this one.
     pub depth: u16,
+    /// Containers that it calls, by their names here: they are boosted with it, and those that they
+    /// call.
+    pub calls: Vec<String>,
+    /// Whether its requests are Thrift's (docs/responder.md) rather than Seawall's own.
+    pub thrift: bool,
 }
 
 /// The log of decisions.
@@ -305,7 +314,18 @@ impl Config {
         self.actuator.validate(self.unit_milli)?;
         let Bounds { floor_milli, limit_milli, initial_milli } = self.defaults;
         bounds("defaults", floor_milli, limit_milli, initial_milli)?;
-        self.containers.iter().enumerate().try_for_each(|(place, rule)| rule.validate(place))
+        self.responder.validate()?;
+        for (place, rule) in self.containers.iter().enumerate() {
+            rule.validate(place)?;
+            let names = || self.containers.iter().map(|rule| rule.name.as_str());
+            let unknown = |call: &&String| names().all(|name| name != *call);
+            if let Some(call) = rule.calls.iter().find(unknown) {
+                let allowed =
+                    format!("name containers: {}", names().collect::<Vec<_>>().join(", "));
+                return refuse(format!("containers[{place}].calls"), call, allowed);
+            }
+        }
+        Ok(())
     }
 
     /// Whether anything is looked for at all.
@@ -487,6 +507,16 @@ mod tests {
             ("[actuator]\nfrequency = 'virtual'\nlevel_base = 9", "actuator.level_base is 9"),
             ("[audit]\nfile_bytes_max = 1", "audit.file_bytes_max is 1"),
             ("[audit]\nfiles_max = 101", "audit.files_max is 101"),
+            ("[responder]\nboost = '1us'", "responder.boost is 1us; allowed: 1ms to 10s"),
+            ("[responder]\nwindow = '1m'", "responder.window is 1m"),
+            ("[responder]\nquota_factor = 0.5", "responder.quota_factor is 0.5"),
+            ("[responder]\nquota_units = 0", "responder.quota_units is 0"),
+            ("[responder]\nspeed_permille = 9", "responder.speed_permille is 9"),
+            ("[[responder.paths]]\npath = 1\nwindow = '0s'", "responder.paths[0].window is 0s"),
+            (
+                "[[containers]]\nname = 'a'\nservice = 'a'\ncalls = ['b']",
+                "containers[0].calls is b; name containers: a",
+            ),
             ("[defaults]\nfloor_milli = 9\nlimit_milli = 3", "defaults.floor_milli is 9"),
             ("[[containers]]\ncgroup = '/a'", "containers[0].name is empty"),
             ("[[containers]]\nname = 'a'", "containers[0].cgroup is missing"),

@@ -23,6 +23,9 @@ pub(super) struct Tracked {
     pub(super) limits: Limits,
     pub(super) expected: Expected,
     pub(super) depth: u16,
+    /// Containers that it calls.
+    pub(super) calls: Vec<String>,
+    pub(super) thrift: bool,
     /// Where its CPU time is counted.
     usage: Option<(Version, PathBuf)>,
     /// The pages of its services, with what each has counted last.
@@ -70,6 +73,8 @@ pub(super) struct Known {
     pub(super) bounds: Bounds,
     pub(super) expected: Expected,
     pub(super) depth: u16,
+    pub(super) calls: Vec<String>,
+    pub(super) thrift: bool,
 }
 
 impl Known {
@@ -87,6 +92,8 @@ impl Known {
                 time_from_start: rule.expected_time_from_start,
             },
             depth: rule.depth,
+            calls: rule.calls.clone(),
+            thrift: rule.thrift,
         }
     }
 }
@@ -132,6 +139,8 @@ impl Tracked {
             limits,
             expected: known.expected,
             depth: known.depth,
+            calls: known.calls.clone(),
+            thrift: known.thrift,
             usage: None,
             pages: BTreeMap::new(),
             ended: page::Counters::default(),

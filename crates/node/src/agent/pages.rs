@@ -329,6 +329,11 @@ impl Page {
         &self.reader.description().name
     }
 
+    /// Where it listens; 0 if nowhere.
+    pub fn port(&self) -> u16 {
+        self.reader.description().port
+    }
+
     /// The group that its process is in.
     pub fn group(&self) -> Option<&str> {
         self.group.as_deref()

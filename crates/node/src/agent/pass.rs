@@ -5,19 +5,21 @@ use std::path::Path;
 use std::time::Duration;
 
 use seawall_control::Instant;
-use seawall_control::scaling::{
-    Change, ContainerId, Decision, Expected, Node, Outcome, Refusals, Scaler, Snapshot,
-};
+use seawall_control::scaling::{Change, ContainerId, Decision, Node, Outcome, Snapshot};
 
 use super::actuator::{Actuator, ActuatorError, Cpufreq, Saved, VirtualSpeed};
 use super::audit::{Audit, Entry};
 use super::begin::{CannotBegin, cpu_actuator, units_total};
 use super::config::{Config, CpuActuator, FrequencyActuator};
 use super::containers::Tracked;
+use super::crash::{self, Step};
+use super::decide::Decide;
 use super::discover::Finder;
 use super::hierarchy::Hierarchies;
+use super::learned::{EVERY_NS, Learned, remembered};
 use super::look::trouble;
 use super::pages::Pages;
+use super::responder::Response;
 use super::state::{Restored, State};
 use super::status::{ContainerStatus, Status};
 
@@ -34,36 +36,6 @@ const BEATS_IN_LEASE: u32 = 4;
 /// Where the state keeps what is the whole machine's.
 const MACHINE: &str = "machine";
 
-/// What decides: a [`Scaler`].
-pub trait Decide: std::fmt::Debug {
-    /// Decides once.
-    fn decide(&mut self, now: Instant, snapshot: &Snapshot) -> Outcome;
-
-    /// What was learned of a container at low load.
-    fn profiled(&self, _container: ContainerId) -> Option<Expected> {
-        None
-    }
-
-    /// Reports that could not be believed.
-    fn refusals(&self) -> Refusals {
-        Refusals::default()
-    }
-}
-
-impl Decide for Scaler {
-    fn decide(&mut self, now: Instant, snapshot: &Snapshot) -> Outcome {
-        self.on_snapshot(now, snapshot)
-    }
-
-    fn profiled(&self, container: ContainerId) -> Option<Expected> {
-        Scaler::profiled(self, container)
-    }
-
-    fn refusals(&self) -> Refusals {
-        *Scaler::refusals(self)
-    }
-}
-
 /// The agent of a node.
 ///
 /// It does nothing by itself: call [`pass`](Self::pass) once in an interval.
@@ -78,7 +50,11 @@ pub struct Agent {
     pub(super) cpu: Box<dyn Actuator>,
     pub(super) frequency: Option<Box<dyn Actuator>>,
     pub(super) levels: u16,
-    policy: Box<dyn Decide>,
+    pub(super) policy: Box<dyn Decide>,
+    /// None in a dry run.
+    pub(super) learned: Option<Learned>,
+    /// Who boosts: none in a dry run.
+    pub(super) response: Option<Response>,
     pub(super) containers: BTreeMap<String, Tracked>,
     pub(super) next_id: u64,
     /// None in a dry run, which changes nothing.
@@ -134,6 +110,8 @@ impl Agent {
             .map(|found| Finder::new(&config, found.cpu.clone()));
         let log = config.audit.file.clone();
         let log = log.unwrap_or_else(|| config.state.join("audit.jsonl"));
+        let mut status = Status::default();
+        let learned = state.is_some().then(|| remembered(&config.state, &mut status));
         Ok(Self {
             audit: Audit::new(&log, config.audit.file_bytes_max, config.audit.files_max),
             // A dry run leaves everything as it is.
@@ -150,11 +128,13 @@ impl Agent {
             frequency,
             levels,
             policy,
+            learned,
+            response: None,
             containers: BTreeMap::new(),
             next_id: 0,
             state,
             entries: Vec::new(),
-            status: Status::default(),
+            status,
             scanned: None,
             strangers: BTreeMap::new(),
         })
@@ -186,11 +166,19 @@ impl Agent {
         let outcome = self.policy.decide(Instant::from_nanos(now_ns), &snapshot);
         self.carry_out(&outcome, now_ns, time);
         self.order(now_ns);
+        self.tend_responder(now_ns, time);
         self.report();
         let entries = std::mem::take(&mut self.entries);
-        if let Err(error) = self.audit.write(&entries) {
+        if let Err(error) = self.log(&entries) {
             self.status.error("audit");
             tracing::warn!(%error, path = %self.audit.path().display(), "decisions are not logged");
+        }
+        let is_due = |learned: &Learned| {
+            learned.written_ns.is_none_or(|last| now_ns.saturating_sub(last) >= EVERY_NS)
+        };
+        if self.learned.as_ref().is_some_and(is_due) {
+            self.remember();
+            self.learned.iter_mut().for_each(|learned| learned.written_ns = Some(now_ns));
         }
         self.status.passes += 1;
     }
@@ -216,6 +204,8 @@ impl Agent {
 
     /// Puts everything back, and ends all orders.
     pub fn close(&mut self) -> Restored {
+        self.end_responder();
+        self.remember();
         for (_, page) in self.pages.iter().filter(|_| self.state.is_some()) {
             let ended = page.order(|orders| {
                 orders.heartbeat_ns = 0;
@@ -246,6 +236,10 @@ impl Agent {
         self.strangers.iter().map(|(name, why)| (name.as_str(), why.as_str()))
     }
 
+    pub(super) fn log(&mut self, entries: &[Entry]) -> std::io::Result<()> {
+        self.audit.write(entries)
+    }
+
     /// Where decisions are logged.
     pub fn audit_path(&self) -> &Path {
         self.audit.path()
@@ -273,7 +267,11 @@ impl Agent {
         };
         let (gives, takes): (Vec<_>, Vec<_>) = outcome.decisions.iter().partition(is_give);
         let mut gone = Vec::new();
-        for decision in takes.into_iter().chain(gives) {
+        let takes_count = takes.len();
+        for (place, decision) in takes.into_iter().chain(gives).enumerate() {
+            if place == takes_count {
+                crash::point(Step::BetweenTakeAndGive);
+            }
             let Some(key) = keys.get(&decision.container) else {
                 self.status.overruled += 1;
                 continue;
@@ -281,6 +279,9 @@ impl Agent {
             if let Err(ActuatorError::Gone) = self.carry_out_one(key, decision, growing, time) {
                 gone.push(key.clone());
             }
+        }
+        if outcome.decisions.len() > takes_count {
+            crash::point(Step::AfterGive);
         }
         self.status.gone += gone.len() as u64;
         self.drop_containers(&gone);
@@ -424,9 +425,9 @@ impl Agent {
         let is_virtual = self.config.actuator.frequency == FrequencyActuator::Virtual;
         let speeds = &self.config.actuator.speeds_permille;
         let lease_ns = self.config.lease.as_nanos() as u64;
+        let (freeze_ns, boost_permille) = self.boost_orders();
         for tracked in self.containers.values() {
-            let learned = || self.policy.profiled(tracked.id)?.time_from_start;
-            let expected = tracked.expected.time_from_start.or_else(learned);
+            let expected = self.expected(tracked).time_from_start;
             let expected = expected.map_or(0, |expected| expected.as_nanos() as u64);
             for path in tracked.pages.keys() {
                 let Some(page) = self.pages.page(path) else { continue };
@@ -436,6 +437,8 @@ impl Agent {
                     orders.hint = tracked.hint;
                     orders.growing_until_ns = tracked.growing_until_ns;
                     orders.expected_time_from_start_ns = expected;
+                    orders.freeze_ns = freeze_ns;
+                    orders.boost_permille = boost_permille;
                     // The page is its owner's to write: what it holds is no reason to leave it.
                     orders.granted_milli = tracked.amount;
                     if let Some(speed) = speeds.get(usize::from(tracked.level))

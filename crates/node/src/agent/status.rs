@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::responder::ResponderStatus;
+
 /// Passes whose lateness is kept.
 const LATENESS_KEPT: usize = 1_000;
 
@@ -44,6 +46,8 @@ pub struct Status {
     pub pages_cut: usize,
     /// Pages of services that had died, which were removed.
     pub pages_removed: u64,
+    /// Boosts of containers whose requests came late.
+    pub responder: ResponderStatus,
     /// Each container that is managed, by name.
     pub containers: BTreeMap<String, ContainerStatus>,
 }

@@ -101,6 +101,9 @@ struct path paths[PATHS_MAX];
 /* Since when all requests of a service that could be judged were late (monotonic; 0: not). */
 __u64 late_since[SERVICES_MAX];
 
+/* Since when it is each one's turn to be boosted, on the monotonic clock; 0: never. */
+__u64 turns[SERVICES_MAX];
+
 /* Until when each is boosted, on the monotonic clock. Read by whoever runs the service. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -135,6 +138,7 @@ struct counters {
 	__u64 boosts;	   /* decisions */
 	__u64 frozen;	   /* late, but a decision for the path was made a moment ago */
 	__u64 disbelieved; /* late, but so was everything for too long */
+	__u64 spent;	   /* late, but all have been boosted for long enough */
 	__u64 no_start, future, stale;
 	__u64 other;	   /* no request begins there */
 	__u64 cut;	   /* a request begins, but its header is not whole */
@@ -156,6 +160,7 @@ __u64 window_ns;
 __u64 boost_ns;
 __u64 age_max_ns;
 __u64 late_max_ns;
+__u64 boosted_max_ns;
 /* What CLOCK_TAI is ahead of CLOCK_REALTIME; without CLOCK_TAI, CLOCK_MONOTONIC instead. */
 __s64 clock_ahead_ns;
 /* Whether somebody reads `events`. */
@@ -402,21 +407,52 @@ static __always_inline bool read_thrift(struct packet *packet, __u32 at, struct 
 	return true;
 }
 
+/* Until when a service may be boosted that wants to be until then; 0 if it has had its share: a turn
+ * begins with a boost, lasts for `boosted_max_ns`, and as long again nothing follows. So of any time
+ * twice as long, it is boosted for half at most. The same as `responder::Turn` of seawall_control. */
+static __always_inline __u64 granted(__u32 slot, __u64 now, __u64 until)
+{
+	__u64 began = turns[slot], end;
+
+	/* Another CPU may have read its clock after this one. */
+	if (!began || (__s64)(now - began) >= (__s64)(2 * boosted_max_ns))
+		turns[slot] = began = now;
+	end = began + boosted_max_ns;
+	if (now >= end)
+		return 0;
+	return until < end ? until : end;
+}
+
 /* Raises a service, and those downstream of it on this node. */
 static __always_inline void boost(struct service *service, __u16 number, __u64 now, __u64 late_by,
 				  struct counters *count)
 {
 	__u64 until = now + boost_ns;
+	__u16 slots[RAISED_MAX] = {};
+	__u32 raised = 0;
 	struct late *late;
 
-	count->boosts++;
 	for (int i = 0; i < RAISED_MAX && i < service->raised; i++) {
 		__u32 slot = service->slots[i];
-		__u64 *word = bpf_map_lookup_elem(&boosts, &slot);
+		__u64 end, *word = bpf_map_lookup_elem(&boosts, &slot);
 
-		if (word)
-			*(volatile __u64 *)word = until;
+		if (!word || slot >= SERVICES_MAX)
+			continue;
+		end = granted(slot, now, now + boost_ns);
+		if (!end)
+			continue;
+		*(volatile __u64 *)word = end;
+		/* The worker ends all together, with the first. */
+		if (end < until)
+			until = end;
+		slots[raised & (RAISED_MAX - 1)] = slot;
+		raised++;
 	}
+	if (!raised) {
+		count->spent++;
+		return;
+	}
+	count->boosts++;
 	if (!is_worker_there)
 		return;
 	late = bpf_ringbuf_reserve(&events, sizeof(*late), 0);
@@ -428,8 +464,8 @@ static __always_inline void boost(struct service *service, __u16 number, __u64 n
 	late->until_ns = until;
 	late->late_by_ns = late_by;
 	late->path = number;
-	late->raised = service->raised;
-	__builtin_memcpy(late->slots, service->slots, sizeof(late->slots));
+	late->raised = raised;
+	__builtin_memcpy(late->slots, slots, sizeof(late->slots));
 	late->zero = 0;
 	bpf_ringbuf_submit(late, 0);
 }

@@ -16,8 +16,8 @@ use seawall_control::scaling::responder;
 use thiserror::Error;
 
 use super::clock::monotonic_now;
-use super::config::{Config, Path, Refused, Service};
-use super::table::{Slot, Table};
+use super::config::{Config, Path, Refused, Service, allowed};
+use super::table::{Services, Slot, Table};
 use super::worker::{Boost, Decision, Raised, Shared, WorkerConfig, WorkerStats, enter};
 
 /// The agent's end of the doorbell (docs/metrics-page.md): a thread that listens, freezes paths as
@@ -41,10 +41,39 @@ pub struct Bell {
 pub struct BellStats {
     /// Datagrams.
     pub rung: u64,
-    /// Those that led to no decision: no record, a port of no service, a frozen path, or absurd.
+    /// Those that led to no decision.
     pub ignored: u64,
+    /// By why: see [`ignored_by`](Self::ignored_by).
+    by: [u64; REASONS.len()],
     /// What was done.
     pub worker: WorkerStats,
+}
+
+/// Why a ring leads to no decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ignored {
+    NoRecord,
+    NoService,
+    Absurd,
+    Frozen,
+    Share,
+}
+
+/// In the order of [`Ignored`].
+const REASONS: [&str; 5] = ["no_record", "no_service", "absurd", "frozen", "share"];
+
+impl BellStats {
+    /// Rings that led to no decision: they are no record, of a port of no service, absurd, of a
+    /// frozen path, or all whom they would have boosted had had their share of time.
+    pub fn ignored_by(&self) -> [(&'static str, u64); REASONS.len()] {
+        std::array::from_fn(|place| (REASONS[place], self.by[place]))
+    }
+
+    /// Rings that were believed to be of late requests.
+    pub fn late(&self) -> u64 {
+        let [_, _, _, frozen, share] = self.by;
+        self.worker.decisions + frozen + share
+    }
 }
 
 /// Why nothing is heard.
@@ -70,7 +99,7 @@ pub enum BellError {
 #[derive(Debug, Default)]
 struct Heard {
     rung: AtomicU64,
-    ignored: AtomicU64,
+    ignored: [AtomicU64; REASONS.len()],
 }
 
 impl Bell {
@@ -114,6 +143,35 @@ impl Bell {
         Ok(())
     }
 
+    /// The same with a table that others have, too.
+    pub fn follow(&self, services: &Services) {
+        let mut ear = lock(&self.ear);
+        let slots = &services.0.slots;
+        let known: Vec<Slot> = slots.values().copied().collect();
+        ear.turns.retain(|slot, _| known.contains(slot));
+        ear.table = services.0.clone();
+    }
+
+    /// Sets for how long paths are frozen that have no window of their own.
+    ///
+    /// # Errors
+    ///
+    /// If it is refused, and then nothing has changed.
+    pub fn set_window(&self, window: Duration) -> Result<(), Refused> {
+        allowed("window", window)?;
+        lock(&self.ear).config.window = window;
+        Ok(())
+    }
+
+    /// Hears nothing more; what it had raised is lowered.
+    pub fn rest(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // If it panicked, that has been reported.
+            let _ = thread.join();
+        }
+    }
+
     /// Sets for how long these paths are frozen; the others keep what they have.
     ///
     /// # Errors
@@ -132,9 +190,11 @@ impl Bell {
 
     /// What has been heard and done.
     pub fn stats(&self) -> BellStats {
+        let by = self.heard.ignored.each_ref().map(|count| count.load(Ordering::Relaxed));
         BellStats {
             rung: self.heard.rung.load(Ordering::Relaxed),
-            ignored: self.heard.ignored.load(Ordering::Relaxed),
+            ignored: by.iter().sum(),
+            by,
             worker: self.shared.stats(),
         }
     }
@@ -142,11 +202,7 @@ impl Bell {
 
 impl Drop for Bell {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // If it panicked, that has been reported.
-            let _ = thread.join();
-        }
+        self.rest();
         // Somebody else may have removed it.
         let _ = fs::remove_file(&self.path);
     }
@@ -191,8 +247,8 @@ fn listen(
         };
         heard.rung.fetch_add(1, Ordering::Relaxed);
         match lock(ear).hear(monotonic_now(), &bytes[..len]) {
-            Some(decision) => raised.raise(&decision),
-            None => _ = heard.ignored.fetch_add(1, Ordering::Relaxed),
+            Ok(decision) => raised.raise(&decision),
+            Err(why) => _ = heard.ignored[why as usize].fetch_add(1, Ordering::Relaxed),
         }
     }
     raised.lower_until(Instant::from_nanos(u64::MAX));
@@ -206,6 +262,7 @@ struct Ear {
     config: Config,
     windows: BTreeMap<u16, Duration>,
     responder: responder::Responder,
+    turns: BTreeMap<Slot, responder::Turn>,
 }
 
 impl Ear {
@@ -215,22 +272,36 @@ impl Ear {
             config: config.clone(),
             windows: BTreeMap::new(),
             responder: responder::Responder::new(),
+            turns: BTreeMap::new(),
         }
     }
 
-    fn hear(&mut self, now: Instant, bytes: &[u8]) -> Option<Decision> {
-        let late = Late::parse(bytes).ok()?;
+    fn hear(&mut self, now: Instant, bytes: &[u8]) -> Result<Decision, Ignored> {
+        let late = Late::parse(bytes).map_err(|_| Ignored::NoRecord)?;
         // Services of several addresses cannot be told apart by their port.
-        let slot = self.table.ports.get(&late.port)?;
-        let raised = self.table.rows.get(slot)?.raised.clone();
+        let slot = self.table.ports.get(&late.port).ok_or(Ignored::NoService)?;
+        let mut raised = self.table.rows.get(slot).ok_or(Ignored::NoService)?.raised.clone();
         let late_by = Duration::from_nanos(late.late_by_ns);
         let window = self.windows.get(&late.path).copied().unwrap_or(self.config.window);
         // The service has taken off what is expected.
         let expected = Some(Duration::ZERO);
         let config = responder::Config { expected, window, age_max: self.config.age_max };
-        let late_by = self.responder.on_arrival(now, late.path, late_by, &config)?;
-        let until = now + self.config.boost;
-        Some(Decision { at: now, until, late_by, path: late.path, raised })
+        if responder::lateness(late_by, &config).is_none() {
+            return Err(Ignored::Absurd);
+        }
+        let late_by = self.responder.on_arrival(now, late.path, late_by, &config);
+        let late_by = late_by.ok_or(Ignored::Frozen)?;
+        let mut until = now + self.config.boost;
+        let (wanted, boosted_max) = (until, self.config.boosted_max);
+        raised.retain(|slot| {
+            let end = self.turns.entry(*slot).or_default().grant(now, wanted, boosted_max);
+            until = until.min(end.unwrap_or(until));
+            end.is_some()
+        });
+        if raised.is_empty() {
+            return Err(Ignored::Share);
+        }
+        Ok(Decision { at: now, until, late_by, path: late.path, raised })
     }
 }
 
@@ -269,14 +340,19 @@ mod tests {
         let decision = hear(0, late(1, 80, 9)).unwrap();
         assert_eq!((decision.raised.len(), decision.until), (2, at(100)));
         assert_eq!(decision.late_by, Duration::from_nanos(9));
-        assert_eq!(hear(19, late(1, 81, 9)), None, "frozen");
+        assert_eq!(hear(19, late(1, 81, 9)), Err(Ignored::Frozen));
         assert_eq!(hear(20, late(1, 81, 9)).unwrap().raised.len(), 1);
-        assert!(hear(0, late(7, 80, 9)).is_some() && hear(4, late(7, 80, 9)).is_none());
-        assert!(hear(5, late(7, 80, 9)).is_some());
-        for absurd in [late(3, 99, 9), late(3, 80, 0), late(3, 80, u64::MAX)] {
-            assert_eq!(hear(50, absurd), None, "{absurd:?}");
+        assert!(hear(0, late(7, 80, 9)).is_ok() && hear(4, late(7, 80, 9)).is_err());
+        assert!(hear(5, late(7, 80, 9)).is_ok());
+        assert_eq!(hear(50, late(3, 99, 9)), Err(Ignored::NoService));
+        for absurd in [late(3, 80, 0), late(3, 80, u64::MAX)] {
+            assert_eq!(hear(50, absurd), Err(Ignored::Absurd), "{absurd:?}");
         }
-        assert_eq!(ear.hear(at(60), b"SWLT"), None);
+        // Both began their turns at 0, which end after half a second.
+        assert_eq!(hear(450, late(4, 80, 9)).unwrap().until, at(500));
+        assert_eq!(hear(500, late(4, 80, 9)), Err(Ignored::Share));
+        assert_eq!(hear(1_100, late(4, 80, 9)).unwrap().until, at(1_200));
+        assert_eq!(ear.hear(at(60), b"SWLT"), Err(Ignored::NoRecord));
     }
 
     struct Teller(Sender<Vec<Slot>>);
@@ -295,7 +371,7 @@ mod tests {
     fn a_service_that_rings_is_raised_and_lowered_in_the_end() {
         let folder = tempfile::tempdir().unwrap();
         let hour = Duration::from_secs(3_600);
-        let config = Config { boost: hour, ..Config::default() };
+        let config = Config { boost: hour, boosted_max: hour, ..Config::default() };
         let (tell, told) = channel();
         let worker = WorkerConfig { priority: None };
         let listen = |tell| {

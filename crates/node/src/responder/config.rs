@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use seawall_control::scaling::responder::BOOSTED_MAX;
 use thiserror::Error;
 
 /// Services of a node; `SERVICES_MAX` of the program.
@@ -28,6 +29,10 @@ pub struct Config {
     /// one is in time: then the clocks disagree, or it is no surge. Default 10 s; the longest
     /// surge of the paper's evaluation takes 5 s.
     pub late_max: Duration,
+    /// A service is boosted for at most this of each time twice as long, whoever is late. Default
+    /// 500 ms: half of any second. Where one sender's clock is behind and others' requests are in
+    /// time, nothing else would end it.
+    pub boosted_max: Duration,
 }
 
 impl Default for Config {
@@ -37,6 +42,7 @@ impl Default for Config {
             boost: Duration::from_millis(100),
             age_max: Duration::from_secs(10),
             late_max: Duration::from_secs(10),
+            boosted_max: BOOSTED_MAX,
         }
     }
 }
@@ -53,6 +59,7 @@ impl Config {
             ("boost", self.boost),
             ("age_max", self.age_max),
             ("late_max", self.late_max),
+            ("boosted_max", self.boosted_max),
         ];
         fields.into_iter().try_for_each(|(field, value)| allowed(field, value))
     }

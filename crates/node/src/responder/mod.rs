@@ -42,7 +42,7 @@ pub use boosts::Boosts;
 pub use clock::monotonic_now;
 pub use config::{Config, Path, Protocol, RAISED_MAX, Refused, SERVICES_MAX, Service};
 pub use stats::Stats;
-pub use table::Slot;
+pub use table::{Services, Slot};
 pub use unavailable::Unavailable;
 pub use worker::{Boost, Decision, WorkerConfig, WorkerStats};
 
@@ -88,6 +88,7 @@ impl FirstResponder {
         store(&mut shared.boost_ns, nanos(config.boost));
         store(&mut shared.age_max_ns, nanos(config.age_max));
         store(&mut shared.late_max_ns, nanos(config.late_max));
+        store(&mut shared.boosted_max_ns, nanos(config.boosted_max));
         it.refresh_clock();
         it.programs.links.on_packet = Some(it.programs.progs.on_packet.attach().map_err(loading)?);
         Ok(it)
@@ -100,8 +101,14 @@ impl FirstResponder {
     ///
     /// If they are refused, and then nothing has changed.
     pub fn set_services(&mut self, services: &[Service]) -> Result<(), Refused> {
-        let next = self.table.next(services)?;
-        let before = std::mem::replace(&mut self.table, next);
+        let next = Services(self.table.next(services)?);
+        self.follow(&next);
+        Ok(())
+    }
+
+    /// The same with a table that others have, too.
+    pub fn follow(&mut self, services: &Services) {
+        let before = std::mem::replace(&mut self.table, services.0.clone());
         self.forget(&before);
         let table = self.table.clone();
         let shared = self.shared();
@@ -119,6 +126,16 @@ impl FirstResponder {
             store(&mut place.raised, u32::try_from(row.raised.len()).unwrap_or(0));
         }
         self.write_ports(&before, &table);
+    }
+
+    /// Sets for how long paths are frozen that have no window of their own.
+    ///
+    /// # Errors
+    ///
+    /// If it is refused, and then nothing has changed.
+    pub fn set_window(&mut self, window: Duration) -> Result<(), Refused> {
+        config::allowed("window", window)?;
+        store(&mut self.shared().window_ns, nanos(window));
         Ok(())
     }
 
@@ -231,6 +248,7 @@ impl FirstResponder {
             if self.table.slots.get(name) != Some(&slot) {
                 self.set_boost(slot, 0);
                 store(&mut self.shared().late_since[usize::from(slot)], 0);
+                store(&mut self.shared().turns[usize::from(slot)], 0);
             }
         }
         for port in before.ports.keys().chain(before.addresses.keys().map(|(port, _)| port)) {

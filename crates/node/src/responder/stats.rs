@@ -18,6 +18,8 @@ pub struct Stats {
     pub frozen: u64,
     /// Late requests of a service whose requests have all been late for too long.
     pub disbelieved: u64,
+    /// Late requests when all whom they would have boosted had had their share of time.
+    pub spent: u64,
     /// Requests that do not say when their job began.
     pub no_start: u64,
     /// Requests whose job begins in the future.
@@ -38,7 +40,23 @@ pub struct Stats {
 impl Stats {
     /// Late requests, whatever came of them.
     pub fn late(&self) -> u64 {
-        self.boosts + self.frozen + self.disbelieved
+        self.boosts + self.frozen + self.disbelieved + self.spent
+    }
+
+    /// What led to no boost although it was late or could not be judged, by why.
+    pub fn ignored(&self) -> [(&'static str, u64); 10] {
+        [
+            ("frozen", self.frozen),
+            ("disbelieved", self.disbelieved),
+            ("share", self.spent),
+            ("no_start", self.no_start),
+            ("future", self.future),
+            ("stale", self.stale),
+            ("other", self.other),
+            ("cut", self.cut),
+            ("unreachable", self.unreachable),
+            ("dropped", self.dropped),
+        ]
     }
 
     /// Adds the counters of one CPU.
@@ -49,6 +67,7 @@ impl Stats {
         self.boosts += of.boosts;
         self.frozen += of.frozen;
         self.disbelieved += of.disbelieved;
+        self.spent += of.spent;
         self.no_start += of.no_start;
         self.future += of.future;
         self.stale += of.stale;

@@ -9,6 +9,27 @@ use super::config::{RAISED_MAX, Refused, SERVICES_MAX, Service, allowed};
 /// long as it is there.
 pub type Slot = u16;
 
+/// Services and their slots, in one table for all who watch.
+#[derive(Clone, Debug, Default)]
+pub struct Services(pub(super) Table);
+
+impl Services {
+    /// From now on there are these, and no others. Those that were there before keep their slots.
+    ///
+    /// # Errors
+    ///
+    /// If they are refused, and then nothing has changed.
+    pub fn set(&mut self, services: &[Service]) -> Result<(), Refused> {
+        self.0 = self.0.next(services)?;
+        Ok(())
+    }
+
+    /// The slot of a service.
+    pub fn slot(&self, name: &str) -> Option<Slot> {
+        self.0.slots.get(name).copied()
+    }
+}
+
 /// Which service has which slot, and what the program is told of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Table {

@@ -27,7 +27,7 @@ const LATE: Duration = Duration::from_secs(1800);
 const MOMENT: Duration = Duration::from_micros(1);
 
 fn patient() -> Config {
-    Config { window: HOUR, boost: HOUR, age_max: HOUR, late_max: HOUR }
+    Config { window: HOUR, boost: HOUR, age_max: HOUR, late_max: HOUR, boosted_max: HOUR }
 }
 
 fn load(config: &Config) -> Option<FirstResponder> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use seawall_control::Instant;
-use seawall_control::scaling::responder::{self, Trust, Unbelievable};
+use seawall_control::scaling::responder::{self, Trust, Turn, Unbelievable};
 use seawall_node::responder::{
     Boost, Config, Decision, Path, Rehearsal, Service, Slot, Stats, WorkerConfig,
 };
@@ -25,7 +25,8 @@ const SHORT: Path = Path { number: 3, window: Duration::from_millis(7) };
 
 fn config() -> Config {
     let ms = Duration::from_millis;
-    Config { window: ms(20), boost: ms(100), age_max: ms(500), late_max: ms(300) }
+    let boosted_max = ms(130);
+    Config { window: ms(20), boost: ms(100), age_max: ms(500), late_max: ms(300), boosted_max }
 }
 
 fn expected(slot: Slot) -> Duration {
@@ -52,12 +53,13 @@ fn services() -> Vec<Service> {
 struct Pure {
     responder: responder::Responder,
     trust: [Trust; SERVICES as usize],
+    turns: [Turn; SERVICES as usize],
     stats: Stats,
 }
 
 impl Pure {
-    /// By how much the request is late, if that calls for a boost.
-    fn on_request(&mut self, it: &Rehearsal) -> Option<Duration> {
+    /// By how much the request is late, if that calls for a boost, and whom until when.
+    fn on_request(&mut self, it: &Rehearsal) -> Option<(Duration, Vec<(Slot, Instant)>)> {
         let stats = &mut self.stats;
         stats.requests += 1;
         let config = config();
@@ -82,8 +84,17 @@ impl Pure {
             return None;
         }
         let late_by = self.responder.on_arrival(it.now, it.path, passed, &judged);
-        *if late_by.is_some() { &mut stats.boosts } else { &mut stats.frozen } += 1;
-        late_by
+        let Some(late_by) = late_by else {
+            stats.frozen += 1;
+            return None;
+        };
+        let mut grant = |slot: Slot| {
+            let turn = &mut self.turns[usize::from(slot)];
+            Some((slot, turn.grant(it.now, it.now + config.boost, config.boosted_max)?))
+        };
+        let raised: Vec<_> = (it.slot..SERVICES).filter_map(&mut grant).collect();
+        *if raised.is_empty() { &mut stats.spent } else { &mut stats.boosts } += 1;
+        (!raised.is_empty()).then_some((late_by, raised))
     }
 }
 
@@ -175,11 +186,11 @@ proptest! {
                 now,
             };
             responder.rehearse(&rehearsal).unwrap();
-            if let Some(late_by) = pure.on_request(&Rehearsal { slot: step.slot, ..rehearsal }) {
-                let raised: Vec<Slot> = (step.slot..SERVICES).collect();
-                let end = now + config().boost;
-                raised.iter().for_each(|&slot| until[usize::from(slot)] = end);
-                let raised = raised.into_iter().map(slot).collect();
+            let judged = pure.on_request(&Rehearsal { slot: step.slot, ..rehearsal });
+            if let Some((late_by, raised)) = judged {
+                raised.iter().for_each(|&(slot, end)| until[usize::from(slot)] = end);
+                let end = raised.iter().map(|(_, end)| *end).min().unwrap();
+                let raised = raised.into_iter().map(|(number, _)| slot(number)).collect();
                 decisions.push((now, end, late_by, step.path, raised));
             }
             prop_assert_eq!(responder.stats(), pure.stats, "{:?}", step);

@@ -5,6 +5,10 @@ use core::time::Duration;
 
 use crate::time::Instant;
 
+/// A service is boosted for at most this of each time twice as long: half of any second. A boost is
+/// for the time until the slower controller has seen the surge, which is shorter.
+pub const BOOSTED_MAX: Duration = Duration::from_millis(500);
+
 /// Why the start of a job is not believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unbelievable {
@@ -41,6 +45,34 @@ pub fn observed(
 pub struct Trust {
     /// Since when all requests that could be judged were late.
     late_since: Option<Instant>,
+    turn: Turn,
+}
+
+/// A bound on the time for which one service is boosted. Where one sender's clock is behind while
+/// others' requests are in time, some are late for ever.
+///
+/// A turn begins with a boost and lasts for `boosted_max`; as long again nothing follows. So of any
+/// time twice as long, the service is boosted for half at most.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Turn {
+    began: Option<Instant>,
+}
+
+impl Turn {
+    /// Until when a boost lasts that is to last until `until`; `None` if there has been enough.
+    pub fn grant(
+        &mut self,
+        now: Instant,
+        until: Instant,
+        boosted_max: Duration,
+    ) -> Option<Instant> {
+        let is_over = |began: &Instant| now.since(*began) >= boosted_max.saturating_mul(2);
+        if self.began.as_ref().is_none_or(is_over) {
+            self.began = Some(now);
+        }
+        let end = self.began? + boosted_max;
+        (now < end).then(|| until.min(end))
+    }
 }
 
 impl Trust {
@@ -52,6 +84,12 @@ impl Trust {
             return false;
         }
         now.since(*self.late_since.get_or_insert(now)) <= late_max
+    }
+
+    /// Until when a boost of the service lasts that is to last until `until`; `None` if it has been
+    /// boosted for half of a second.
+    pub fn grant(&mut self, now: Instant, until: Instant) -> Option<Instant> {
+        self.turn.grant(now, until, BOOSTED_MAX)
     }
 }
 
@@ -81,6 +119,21 @@ mod tests {
         assert!(!judge(11, true));
         assert!(!judge(12, false));
         assert!(judge(12, true));
+    }
+
+    #[test]
+    fn of_any_second_half_is_boosted_at_most() {
+        let at = |ms: u64| Instant::from_micros(ms * 1_000);
+        let mut trust = Trust::default();
+        // A request is late in every millisecond, and each boost is for 100.
+        let boosted: Vec<(u64, u64)> = (0..5_000)
+            .filter_map(|ms| Some((ms, trust.grant(at(ms), at(ms + 100))?.as_nanos() / 1_000_000)))
+            .collect();
+        let is_boosted = |ms: u64| boosted.iter().any(|(from, to)| (*from..*to).contains(&ms));
+        let all: Vec<bool> = (0..6_000).map(is_boosted).collect();
+        let most = all.windows(1_000).map(|second| second.iter().filter(|it| **it).count()).max();
+        assert_eq!(most, Some(500));
+        assert_eq!(all.iter().filter(|it| **it).count(), 2_500, "and no less");
     }
 
     proptest! {

@@ -7,7 +7,7 @@
 
 mod claims;
 
-pub use claims::{Trust, Unbelievable, observed};
+pub use claims::{BOOSTED_MAX, Trust, Turn, Unbelievable, observed};
 
 use alloc::collections::BTreeMap;
 use core::time::Duration;

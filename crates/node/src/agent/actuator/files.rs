@@ -43,7 +43,7 @@ pub(super) fn garbled(path: &Path, text: &str, expected: &'static str) -> Actuat
     ActuatorError::Garbled { path: path.to_owned(), text: text.to_owned(), expected }
 }
 
-fn failure(path: &Path, text: &str, source: io::Error) -> ActuatorError {
+pub(super) fn failure(path: &Path, text: &str, source: io::Error) -> ActuatorError {
     // A file that is missing in a folder that is there is a matter of the kernel's configuration.
     if is_gone(&source) && !path.parent().is_some_and(Path::exists) {
         return ActuatorError::Gone;

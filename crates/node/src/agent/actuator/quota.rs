@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{Actuator, ActuatorError, Saved, Target, UNLIMITED, Write, files};
 use crate::agent::hierarchy::{Hierarchy, Version};
+use crate::agent::responder::Held;
 
 /// The kernel takes no quota below this (`min_cfs_quota_period`).
 const QUOTA_LEAST_US: u64 = 1_000;
@@ -12,8 +13,50 @@ const QUOTA_LEAST_US: u64 = 1_000;
 /// A period where the group itself says nothing sensible: the kernel's default.
 const PERIOD_DEFAULT_US: u64 = 100_000;
 
-/// Writes quotas, in version 1 or 2.
+/// A container's quota, held so that it can be changed at once: the file stays open, and nothing is
+/// read before.
 #[derive(Debug)]
+pub(in crate::agent) struct QuotaLever {
+    quota: Quota,
+    group: PathBuf,
+    file: Held,
+    period_us: u64,
+}
+
+impl QuotaLever {
+    pub(in crate::agent) fn open(quota: &Quota, target: &Target) -> Result<Self, ActuatorError> {
+        let group = group_of(target)?.to_owned();
+        let path = group.join(match quota.version {
+            Version::V1 => "cpu.cfs_quota_us",
+            Version::V2 => "cpu.max",
+        });
+        let file = Held::open(&path).map_err(|source| files::failure(&path, "", source))?;
+        let period_us = quota.share(&group)?.period_us;
+        Ok(Self { quota: quota.clone(), group, file, period_us })
+    }
+
+    /// Sets the quota, in the period that the group has; what then stands, as `read` would say.
+    pub(in crate::agent) fn write(&mut self, milli: u32) -> Result<u32, ActuatorError> {
+        let period_us = self.period_us;
+        let quota_us = (u64::from(milli) * period_us / 1_000).max(QUOTA_LEAST_US);
+        let text = match self.quota.version {
+            Version::V1 => quota_us.to_string(),
+            Version::V2 => format!("{quota_us} {period_us}"),
+        };
+        let written = self.file.write(&text);
+        written.map_err(|source| files::failure(self.file.path(), &text, source))?;
+        Ok(Share { quota_us: Some(quota_us), period_us }.milli())
+    }
+
+    /// The period may have changed.
+    pub(in crate::agent) fn refresh(&mut self) -> Result<(), ActuatorError> {
+        self.period_us = self.quota.share(&self.group)?.period_us;
+        Ok(())
+    }
+}
+
+/// Writes quotas, in version 1 or 2.
+#[derive(Clone, Debug)]
 pub struct Quota {
     version: Version,
     mount: PathBuf,

@@ -160,11 +160,15 @@ impl Page {
         if !is_believed {
             return;
         }
-        let late = judge.responder.on_arrival(now, path, time_from_start, &config);
-        drop(judge);
-        let Some(late_by) = late else { return };
+        let Some(late_by) = judge.responder.on_arrival(now, path, time_from_start, &config) else {
+            return;
+        };
         // As long as its path is frozen: if requests are late then, it is boosted again.
-        self.publisher.boost_until((now + config.window).as_nanos());
+        let granted = judge.trust.grant(now, now + config.window);
+        drop(judge);
+        // Where one sender's clock is behind, others' requests in time restore belief in it.
+        let Some(until) = granted else { return };
+        self.publisher.boost_until(until.as_nanos());
         let Description { port, process, .. } = self.publisher.description();
         let (pid, port, namespace) = (process.pid, *port, process.namespace);
         let (at_ns, late_by_ns) = (now.as_nanos(), nanos(late_by));
