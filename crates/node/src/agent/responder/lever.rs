@@ -51,16 +51,15 @@ impl Lever {
 pub(in crate::agent) struct Held {
     path: PathBuf,
     file: File,
+    /// Files of a recorded tree keep what is behind a shorter text; the kernel's have no length.
+    is_ordinary: bool,
 }
-
-/// Texts are padded to this, so that nothing of a longer one remains where the file is an ordinary
-/// one. The kernel strips blanks.
-const WIDTH: usize = 48;
 
 impl Held {
     pub(in crate::agent) fn open(path: &Path) -> std::io::Result<Self> {
         let file = OpenOptions::new().write(true).open(path)?;
-        Ok(Self { path: path.to_owned(), file })
+        let is_ordinary = file.metadata()?.len() > 0;
+        Ok(Self { path: path.to_owned(), file, is_ordinary })
     }
 
     pub(in crate::agent) fn path(&self) -> &Path {
@@ -69,6 +68,9 @@ impl Held {
 
     /// Writes in one call, which the kernel takes as one command.
     pub(in crate::agent) fn write(&self, text: &str) -> std::io::Result<()> {
-        self.file.write_all_at(format!("{text:WIDTH$}").as_bytes(), 0)
+        if self.is_ordinary {
+            self.file.set_len(0)?;
+        }
+        self.file.write_all_at(text.as_bytes(), 0)
     }
 }
