@@ -95,6 +95,8 @@ impl Trust {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
     use proptest::prelude::*;
 
