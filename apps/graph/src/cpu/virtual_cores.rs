@@ -195,8 +195,9 @@ mod tests {
             futures_util::future::join(cores.work(work), cores.work(work)).await;
         });
         assert!(clock::now().since(began) >= Duration::from_millis(6));
-        // At each submission and at the end of each of six quanta.
-        assert!(asked.load(Relaxed) >= 4, "{asked:?}");
+        // At each submission and at the end of each of six quanta, of which a thread that is late
+        // may see several at once.
+        assert!(asked.load(Relaxed) >= 3, "{asked:?}");
         assert_eq!(cores.jobs(), (0, 0));
         assert!(cores.shared.state.lock().jobs.is_empty());
     }
