@@ -63,7 +63,7 @@ pub use secret::Secret;
 pub use server::{
     ClassStats, Context, CpuPredictor, GuardianConfig, GuardianWay, Guest, GuestListener,
     GuestReply, Guests, KernelError, Limits, PageConfig, RealtimeError, Router, Server,
-    ServerConfig, SpillAt, SpillConfig, SpillTls, StartError, Stats, Threads, TlsConfig,
+    ServerConfig, SpillAt, SpillConfig, SpillTls, StartError, Stats, Threads, TlsConfig, Working,
     install_bouncer, install_cpu_delay,
 };
 pub use status::Status;

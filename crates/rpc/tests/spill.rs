@@ -121,15 +121,18 @@ async fn it_is_handed_on_with_what_it_has_left_and_what_is_believed() {
             upscale_hops: 2,
             path: 9,
             start_time_ns: 77,
+            upstream_exec: Duration::from_micros(33),
             ..Claims::default()
         };
-        client.send(&support::raw::frame(request, b"")).await;
+        let block = request.extension_block().expect("what was executed stands there");
+        request.extension = true;
+        client.send(&support::raw::frame(request, &block)).await;
         assert_eq!(client.reply(5).await.status(), Some(Ended::Ok));
     }
     let [known, stranger] = seen.lock()[..] else { panic!("two calls") };
     assert_eq!((known.priority, known.droppable), (Priority(3), false));
     assert_eq!((known.start_time_ns, known.upscale_hops, known.path), (77, 2, 9));
-    assert_eq!(known.attempt, 2);
+    assert_eq!((known.attempt, known.upstream_exec), (2, Duration::from_micros(33)));
     for (left, was) in [(known.deadline, 20), (known.budget, 10)] {
         let was = Duration::from_secs(was);
         assert!(left.is_some_and(|left| left < was && left > was / 2), "{left:?} of {was:?}");

@@ -79,6 +79,15 @@ pub(super) struct Agent {
     spare: [AtomicU64; 22],
 }
 
+impl Agent {
+    /// The block as it stands in a page that was read.
+    pub(super) fn copied(page: &[u8; SIZE]) -> Self {
+        const { assert!(offset_of!(Page, agent) + size_of::<Self>() <= SIZE) };
+        // SAFETY: the block lies within the page, and every bit pattern is one.
+        unsafe { page.as_ptr().add(offset_of!(Page, agent)).cast::<Self>().read_unaligned() }
+    }
+}
+
 const _: () = assert!(size_of::<Page>() == SIZE && size_of::<Shard>() == 128);
 const _: () = assert!(size_of::<Described>() == offset_of!(Page, service));
 

@@ -3,8 +3,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use super::description::long;
-use super::layout::{Agent, SIZE, at};
+use super::layout::{Agent, SIZE};
 
 /// The speed of a service that nobody has boosted, in thousandths.
 pub const SPEED_BASE: u32 = 1000;
@@ -109,19 +108,7 @@ impl Orders {
 
     /// As [`load`](Self::load), of a page that was read.
     pub(super) fn parse(page: &[u8; SIZE]) -> Self {
-        let word = |field: &str| long(page, at(field));
-        Self {
-            heartbeat_ns: word("agent.heartbeat_ns"),
-            lease_ns: word("agent.lease_ns").min(LEASE_MAX_NS),
-            boosted_until_ns: word("agent.boosted_until_ns"),
-            boost_permille: speed(word("agent.boost_permille")),
-            speed_permille: speed(word("agent.speed_permille")),
-            granted_milli: narrow(word("agent.granted_milli")),
-            hint: hops(word("agent.hint")),
-            expected_time_from_start_ns: word("agent.expected_time_from_start_ns"),
-            freeze_ns: word("agent.freeze_ns"),
-            growing_until_ns: word("agent.growing_until_ns"),
-        }
+        Self::load(&Agent::copied(page))
     }
 
     /// The words from `agent.boost_permille` on, as they lie.

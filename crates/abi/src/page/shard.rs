@@ -64,6 +64,12 @@ impl Shard {
         self.shed.fetch_add(1, Relaxed);
     }
 
+    /// So many requests were refused for want of CPU before the service saw them: by the kernel.
+    pub fn on_bounced(&self, requests: u64) {
+        add(&self.arrived, requests);
+        add(&self.shed, requests);
+    }
+
     /// A request ended without being served for another reason: cancelled, refused at a lock,
     /// failed before it ran.
     pub fn on_unserved(&self) {

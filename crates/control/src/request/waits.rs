@@ -9,7 +9,8 @@ use crate::time::Instant;
 ///
 /// While one call waits for a connection and another for its reply, the request waits for a
 /// connection: that is what hides a dependency (SurgeGuard §III-A, `timeWaitingForFreeConn`). The
-/// two never overlap, and together never exceed the request's own time.
+/// two never overlap, and together never exceed the request's own time. Nor does either contain what
+/// the request [works](Self::on_work) itself meanwhile: that is its execution, whatever is out.
 ///
 /// ```text
 ///   call 1   ├─ pool ─┤──── reply ────┤
@@ -18,10 +19,13 @@ use crate::time::Instant;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waits {
+    working: u32,
     for_connections: u32,
     for_replies: u32,
     since: Instant,
     spent: Spent,
+    /// What of the waits for connections was [taken](Self::take_connections) already.
+    taken: Duration,
 }
 
 /// How long a request has waited for others.
@@ -34,6 +38,18 @@ pub struct Spent {
 }
 
 impl Waits {
+    /// The request, or one of its branches, begins to work.
+    pub fn on_work(&mut self, now: Instant) {
+        self.advance(now);
+        self.working += 1;
+    }
+
+    /// One that worked has paused, or is done.
+    pub fn on_rest(&mut self, now: Instant) {
+        self.advance(now);
+        self.working = left(self.working);
+    }
+
     /// A call begins to wait for a connection, or for leave to be sent on one.
     pub fn on_call(&mut self, now: Instant) {
         self.advance(now);
@@ -66,9 +82,19 @@ impl Waits {
         until.spent
     }
 
+    /// Waits for connections that were not taken before: each moment counts once, however many
+    /// calls waited in it.
+    pub fn take_connections(&mut self) -> Duration {
+        let waited = self.spent.connections.saturating_sub(self.taken);
+        self.taken = self.spent.connections;
+        waited
+    }
+
     fn advance(&mut self, now: Instant) {
         let passed = now.since(self.since);
-        if self.for_connections > 0 {
+        if self.working > 0 {
+            // Its own.
+        } else if self.for_connections > 0 {
             self.spent.connections += passed;
         } else if self.for_replies > 0 {
             self.spent.replies += passed;
@@ -78,9 +104,9 @@ impl Waits {
     }
 }
 
-/// One call less.
-fn left(calls: u32) -> u32 {
-    calls.checked_sub(1).expect("a call that ends has begun")
+/// One less.
+fn left(count: u32) -> u32 {
+    count.checked_sub(1).expect("what ends has begun")
 }
 
 #[cfg(test)]
@@ -117,6 +143,33 @@ mod tests {
         waits.on_reply(at(40));
         waits.on_reply(at(60));
         assert_eq!(waits.spent(at(60)), spent(30, 30));
+    }
+
+    #[test]
+    fn work_beside_a_call_is_the_requests_own() {
+        let mut waits = Waits::default();
+        waits.on_work(at(0));
+        waits.on_call(at(10));
+        waits.on_sent(at(12));
+        waits.on_rest(at(40)); // it computed for 28 while the call was out
+        waits.on_work(at(50));
+        waits.on_work(at(55)); // two branches
+        waits.on_rest(at(60));
+        waits.on_rest(at(70));
+        waits.on_reply(at(100));
+        assert_eq!(waits.spent(at(200)), spent(0, 10 + 30));
+    }
+
+    #[test]
+    fn what_is_taken_of_the_waits_is_their_union() {
+        let mut waits = Waits::default();
+        waits.on_call(at(0));
+        waits.on_call(at(5));
+        waits.on_sent(at(10));
+        assert_eq!(waits.take_connections(), Duration::from_millis(10));
+        waits.on_given_up(at(30));
+        assert_eq!(waits.take_connections(), Duration::from_millis(20));
+        assert_eq!(waits.take_connections(), Duration::ZERO);
     }
 
     #[test]

@@ -14,22 +14,25 @@ use crate::net::{keep_alive, listen};
 /// How long to wait after the system refused another connection, for lack of descriptors mostly.
 const BREATHER: Duration = Duration::from_millis(20);
 
-/// Listens at `address`, and runs `serve` for each connection, which may already be gone. Gives the
-/// address it really is, and the task that accepts.
-pub(super) fn start<S, F>(
+/// Listens at `address`, of which it gives what it really is. Those who connect wait until
+/// [`start`] is called.
+pub(super) fn bind(
     address: SocketAddr,
     reactors: &[Handle],
-    serve: S,
-) -> io::Result<(SocketAddr, JoinHandle<()>)>
+) -> io::Result<(TcpListener, SocketAddr)> {
+    let _in_runtime = reactors[0].enter();
+    let listener = listen(address)?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
+}
+
+/// Runs `serve` for each connection, which may already be gone. Gives the task that accepts.
+pub(super) fn start<S, F>(listener: TcpListener, reactors: &[Handle], serve: S) -> JoinHandle<()>
 where
     S: Fn(io::Result<TcpStream>) -> F + Clone + Send + 'static,
     F: Future<Output = ()> + Send + 'static,
 {
-    let _in_runtime = reactors[0].enter();
-    let listener = listen(address)?;
-    let address = listener.local_addr()?;
-    let accepting = accept(listener, reactors.to_vec(), serve);
-    Ok((address, reactors[0].spawn(accepting)))
+    reactors[0].spawn(accept(listener, reactors.to_vec(), serve))
 }
 
 async fn accept<S, F>(listener: TcpListener, reactors: Vec<Handle>, serve: S)

@@ -219,7 +219,10 @@ impl Admission {
         let verdict = state.controller.on_arrival(now, &arrival);
         let predicted = state.predictor.wait(self.queue.len(), age);
         let service_p99 = self.service_p99.unwrap_or_else(|| state.predictor.service_p99());
-        let budget = self.budget_of(frame, service_p99 + network_p99);
+        let after = service_p99 + network_p99;
+        let budget = self.budget_of(frame, after);
+        // Without its client's deadline, and where nothing else is set the target itself.
+        let own_budget = self.budget.of(self.target_delay, after).unwrap_or(self.target_delay);
         state.budget = budget.unwrap_or(Duration::ZERO);
         state.network_p99 = network_p99;
         let context = request_context(frame, now, waited, budget).with_class(class);
@@ -235,8 +238,16 @@ impl Admission {
         if arrival.droppable {
             self.queue.note_left(context.remaining(now));
         }
+        let came = Instant::from_nanos(now.as_nanos().saturating_sub(nanos(waited)));
+        let origin = Origin { came, time_from_start, page, own_budget };
+        let context = Context::new(context, origin);
         let entry = match verdict {
-            Verdict::Refuse(refusal) => Err(refusal),
+            Verdict::Refuse(refusal) => {
+                if refusal.reason == RefusalReason::Overload {
+                    context.set_shed();
+                }
+                Err(refusal)
+            }
             Verdict::Admit if excess => {
                 Err(Refusal::at_entry(RefusalReason::WindowExceeded, arrival.queue_delay))
             }
@@ -246,9 +257,10 @@ impl Admission {
             }
             Verdict::Admit => {
                 let admit = |stage, predicted| {
-                    context.admit(stage, now, predicted).map_err(|rejected| Refusal {
-                        reason: RefusalReason::Overload,
-                        rejected: rejected.with_retry_after(predicted),
+                    context.admit(stage, now, predicted).map_err(|rejected| {
+                        context.judge_shed(predicted);
+                        let rejected = rejected.with_retry_after(predicted);
+                        Refusal { reason: RefusalReason::Overload, rejected }
                     })
                 };
                 let starved = self.queue.cpu_delay();
@@ -256,9 +268,6 @@ impl Admission {
                 cpu.and_then(|()| admit(Stage::RUN_QUEUE, predicted))
             }
         };
-        let came = Instant::from_nanos(now.as_nanos().saturating_sub(nanos(waited)));
-        let origin = Origin { came, time_from_start, page };
-        let context = Context::new(context, origin);
         match entry {
             Ok(()) => Entry::Admitted(context),
             Err(refusal) => Entry::Refused(context, refusal),
@@ -282,7 +291,9 @@ impl Admission {
         if let Some(page) = context.page() {
             context.grant_grace(page.grace(now));
         }
-        context.admit(Stage::RUN_QUEUE, now, Duration::ZERO)?;
+        context
+            .admit(Stage::RUN_QUEUE, now, Duration::ZERO)
+            .inspect_err(|_| context.judge_shed(Duration::ZERO))?;
         if !self.judges_dequeues {
             return Ok(());
         }
@@ -294,7 +305,10 @@ impl Admission {
         let now = state.advance(now);
         match state.controller.on_dequeue(now, &dequeue) {
             Verdict::Admit => Ok(()),
-            Verdict::Refuse(refusal) => Err(refusal.rejected),
+            Verdict::Refuse(refusal) => {
+                context.set_shed(); // at a dequeue there is no other reason
+                Err(refusal.rejected)
+            }
         }
     }
 

@@ -21,6 +21,7 @@ pub(super) struct Origin {
     pub(super) came: Instant,
     pub(super) time_from_start: Option<Duration>,
     pub(super) page: Option<Arc<Page>>,
+    pub(super) own_budget: Duration,
 }
 
 /// The request context, as handlers see it: cheap to clone and to hand to stages.
@@ -42,8 +43,12 @@ struct Inner {
     waits: Mutex<Waits>,
     /// Where it counts, if anywhere.
     page: Option<Arc<Page>>,
+    /// How long it may wait here if it is asked nothing shorter: what the server can be blamed for.
+    own_budget: Duration,
     /// A stage has refused it.
     refused: AtomicBool,
+    /// The CPU was missing that it would have needed in time.
+    shed: AtomicBool,
     /// For how long the workers were predicted to wait for a CPU when it was refused for that,
     /// nanoseconds; zero if it was not.
     cpu_delay: AtomicU64,
@@ -51,7 +56,7 @@ struct Inner {
 
 impl Context {
     pub(super) fn new(request: request::Context, origin: Origin) -> Self {
-        let Origin { came, time_from_start, page } = origin;
+        let Origin { came, time_from_start, page, own_budget } = origin;
         Self(Arc::new(Inner {
             request,
             came,
@@ -60,7 +65,9 @@ impl Context {
             page,
             polled_at: AtomicU64::new(0),
             worked: AtomicU64::new(0),
+            own_budget,
             refused: AtomicBool::new(false),
+            shed: AtomicBool::new(false),
             cpu_delay: AtomicU64::new(0),
         }))
     }
@@ -129,6 +136,15 @@ impl Context {
         &self.0.waits
     }
 
+    /// Work that no worker of the server does: a device, another process, a thread of the
+    /// application. For as long as the result lives, nothing is taken for a wait for other
+    /// services, also if calls to them are out.
+    #[must_use]
+    pub fn working(&self) -> Working {
+        self.0.waits.lock().on_work(clock::now());
+        Working(self.clone())
+    }
+
     /// Where it counts, if anywhere.
     pub(super) fn page(&self) -> Option<&Page> {
         self.0.page.as_deref()
@@ -148,11 +164,13 @@ impl Context {
     pub(super) fn begin_poll(&self, since: Instant, now: Instant) {
         self.charge(now.since(since));
         self.0.polled_at.store(now.as_nanos(), Relaxed);
+        self.0.waits.lock().on_work(now);
     }
 
     /// The poll has ended.
     pub(super) fn end_poll(&self, now: Instant) {
         self.0.worked.fetch_add(nanos(now.since(self.polled_at())), Relaxed);
+        self.0.waits.lock().on_rest(now);
     }
 
     /// Refuses a request that has waited in the run queue since `since` if it cannot wait for
@@ -163,6 +181,7 @@ impl Context {
             return false;
         }
         self.charge(now.since(since));
+        self.judge_shed(delay);
         self.0.cpu_delay.store(nanos(delay).max(1), Relaxed);
         true
     }
@@ -175,6 +194,25 @@ impl Context {
         };
         let rejected = Rejected::new(Stage::CPU, delay, self.remaining_now());
         Some(rejected.with_retry_after(delay))
+    }
+
+    /// A stage has refused it that predicted a wait of `delay` more for CPU. That was for want of
+    /// CPU only if the server itself would not let it wait for so long: a client may ask for less
+    /// than anybody can do.
+    pub(super) fn judge_shed(&self, delay: Duration) {
+        if self.charged().saturating_add(delay) >= self.0.own_budget {
+            self.set_shed();
+        }
+    }
+
+    /// The algorithm has refused it, because there is too much to do.
+    pub(super) fn set_shed(&self) {
+        self.0.shed.store(true, Relaxed);
+    }
+
+    /// True if it was refused for want of CPU.
+    pub(super) fn is_shed(&self) -> bool {
+        self.0.shed.load(Relaxed)
     }
 
     /// A stage has refused it.
@@ -195,6 +233,16 @@ impl Context {
     /// Time on workers, the poll that runs now included.
     pub(super) fn worked(&self, now: Instant) -> Duration {
         Duration::from_nanos(self.0.worked.load(Relaxed)) + now.since(self.polled_at())
+    }
+}
+
+/// A request [works](Context::working) until this is dropped.
+#[derive(Debug)]
+pub struct Working(Context);
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.0.0.waits.lock().on_rest(clock::now());
     }
 }
 

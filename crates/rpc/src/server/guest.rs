@@ -103,14 +103,15 @@ impl Guests {
         F: Future<Output = ()> + Send + 'static,
     {
         let guests = self.clone();
-        let (address, accepting) = accept::start(address, &self.reactors, move |tcp| {
+        let (listener, address) = accept::bind(address, &self.reactors)?;
+        let accepting = accept::start(listener, &self.reactors, move |tcp| {
             let (guests, serve) = (guests.clone(), serve.clone());
             async move {
                 if let Some(client) = guests.welcome(tcp) {
                     serve(client).await;
                 }
             }
-        })?;
+        });
         Ok(GuestListener { address, accepting })
     }
 

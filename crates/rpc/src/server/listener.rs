@@ -1,12 +1,11 @@
 //! The listener for native clients: TLS, if it is on, and then the connection's driver.
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use seawall_control::Instant;
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 
 use super::books::Books;
@@ -17,18 +16,17 @@ use crate::clock;
 use crate::net::{BouncedStream, Stream};
 use crate::tls::Acceptor;
 
-/// Listens at the configured address, and gives the one it really is.
+/// Serves whoever connects.
 pub(super) fn start(
     shared: Arc<Shared>,
+    listener: TcpListener,
     reactors: &[Handle],
     acceptor: Option<Acceptor>,
-) -> io::Result<SocketAddr> {
-    let address = shared.config.listen;
-    let (address, _accepting) = accept::start(address, reactors, move |tcp| {
+) {
+    _ = accept::start(listener, reactors, move |tcp| {
         add(&shared.counters.accepted, 1);
         serve(tcp, clock::now(), shared.clone(), acceptor.clone())
-    })?;
-    Ok(address)
+    });
 }
 
 async fn serve(

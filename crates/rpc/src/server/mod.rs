@@ -33,11 +33,12 @@ use seawall_control::predict::starvation::CpuDelay;
 use seawall_control::request::Stage;
 use seawall_control::wire;
 use thiserror::Error;
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 
 pub use classes::ClassStats;
 pub use config::{Limits, ServerConfig, Threads, TlsConfig};
-pub use context::Context;
+pub use context::{Context, Working};
 pub use guardian::{
     CpuPredictor, GuardianConfig, GuardianWay, KernelError, RealtimeError, install_bouncer,
     install_cpu_delay,
@@ -170,10 +171,13 @@ impl Server {
             shared.stop.stop(); // those that did start
         })?;
         let mut server = Self { address: shared.config.listen, shared, threads: Some(threads) };
-        server.address = server.listen(acceptor)?;
-        if let Some(page) = Page::publish(&server.shared.config, server.address.port()) {
+        let (listener, address) = server.bind()?;
+        server.address = address;
+        // A session that opens without a page counts nowhere: there is one before the first.
+        if let Some(page) = Page::publish(&server.shared.config, address.port()) {
             _ = server.shared.page.set(page);
         }
+        listener::start(server.shared.clone(), listener, server.reactors(), acceptor);
         server.keep_time();
         tracing::info!(address = %server.address, algorithm = server.shared.algorithm, "listening");
         Ok(server)
@@ -231,25 +235,33 @@ impl Server {
         // Dropping the server stops its threads.
     }
 
-    fn listen(&self, acceptor: Option<Acceptor>) -> Result<SocketAddr, StartError> {
+    fn bind(&self) -> Result<(TcpListener, SocketAddr), StartError> {
         let address = self.shared.config.listen;
-        let reactors = &self.threads.as_ref().expect("threads run until the server ends").reactors;
-        listener::start(self.shared.clone(), reactors, acceptor)
+        accept::bind(address, self.reactors())
             .map_err(|source| StartError::Listen { address, source })
+    }
+
+    fn reactors(&self) -> &[Handle] {
+        &self.threads.as_ref().expect("threads run until the server ends").reactors
     }
 
     /// Starts what has to happen now and then.
     fn keep_time(&self) {
-        let reactor =
-            &self.threads.as_ref().expect("threads run until the server ends").reactors[0];
+        let reactor = &self.reactors()[0];
         if let Some(spill) = self.shared.spill.clone() {
             reactor.spawn(async move { spill.connect() });
         }
         let shared = self.shared.clone();
         reactor.spawn(async move {
+            let mut bounced = 0;
             loop {
                 let now = clock::now();
-                shared.page.get().inspect(|page| page.beat(now));
+                if let Some(page) = shared.page.get() {
+                    page.beat(now);
+                    let all = shared.bouncer.as_ref().map_or(0, |bouncer| bouncer.refused());
+                    page.on_bounced(all.saturating_sub(bounced));
+                    bounced = all;
+                }
                 let next = shared.admission.tick().map_or(now + IDLE_TICK, |at| at.max(now + TICK));
                 tokio::time::sleep_until(clock::to_tokio(next.min(now + IDLE_TICK))).await;
             }

@@ -12,7 +12,7 @@ use seawall_rpc::{
 use tokio::sync::Semaphore;
 
 use super::{gated, orders, paged, reader, settled};
-use crate::support::{one_credit, session, until};
+use crate::support::{one_credit, session, spin, until};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -231,4 +231,67 @@ async fn a_connection_that_ends_is_made_anew() {
     let _second = Server::start(config, gated(&gate)).unwrap();
     client.call(Request::new(1, "")).await.unwrap();
     assert_eq!((next.in_use(), settled(&first).await.requests), (0, 3));
+}
+
+#[tokio::test]
+async fn what_a_handler_computes_while_its_call_is_out_is_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let gate = Arc::new(Semaphore::new(0));
+    let second = Server::start(paged(folder.path(), "second"), gated(&gate)).unwrap();
+    let next = downstream(&second, Connections::Pool(4));
+    let (opened, called) = (gate.clone(), Arc::new(reader(&second)));
+    let busy = Router::new().method(1, "busy", move |ctx: Context, payload: Bytes| {
+        let (next, gate, there) = (next.clone(), opened.clone(), called.clone());
+        async move {
+            let called = next.call(&ctx, Request::new(1, payload));
+            let computes = async {
+                until(|| there.counters().unwrap().in_flight == 1).await;
+                spin(50 * MS);
+                let device = ctx.working();
+                tokio::time::sleep(50 * MS).await;
+                drop(device);
+                gate.add_permits(1);
+            };
+            let (called, ()) = futures_util::future::join(called, computes).await;
+            Ok::<_, Status>(called?.payload)
+        }
+    });
+    let first = Server::start(paged(folder.path(), "first"), busy).unwrap();
+    session(&first).await.call(Request::new(1, "")).await.unwrap();
+    let counters = settled(&first).await;
+    assert!(counters.exec_ns >= (100 * MS).as_nanos() as u64, "{counters:?}");
+}
+
+#[tokio::test]
+async fn branches_that_wait_side_by_side_are_charged_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let gate = Arc::new(Semaphore::new(0));
+    let second = Server::start(paged(folder.path(), "second"), gated(&gate)).unwrap();
+    let next = downstream(&second, Connections::Pool(1));
+    let link = next.clone();
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let fork = Router::new().method(1, "fork", move |ctx: Context, _: Bytes| {
+        let (next, tell) = (next.clone(), tell.clone());
+        async move {
+            let calls = (0..4).map(|_| next.call(&ctx, Request::new(1, "")));
+            let replies = futures_util::future::join_all(calls).await;
+            _ = tell.send((
+                ctx.charged(),
+                ctx.spent().connections,
+                seawall_rpc::clock::now().since(ctx.arrived()),
+            ));
+            replies.into_iter().try_for_each(|reply| reply.map(|_| ()))?;
+            Ok::<_, Status>(Bytes::new())
+        }
+    });
+    let first = Server::start(paged(folder.path(), "first"), fork).unwrap();
+    let client = session(&first).await;
+    let call = client.call(Request::new(1, ""));
+    until(|| link.waiting() == 3).await;
+    tokio::time::sleep(50 * MS).await;
+    gate.add_permits(4);
+    call.await.unwrap();
+    let (charged, connections, all) = told.recv().await.unwrap();
+    assert!(connections >= 50 * MS && charged >= connections, "{charged:?} {connections:?}");
+    assert!(charged <= all, "{charged:?} of {all:?}");
 }

@@ -7,6 +7,7 @@ mod agent;
 mod chain;
 mod faults;
 mod replies;
+mod shed;
 
 use std::path::Path;
 use std::sync::Arc;

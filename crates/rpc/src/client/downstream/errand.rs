@@ -4,6 +4,7 @@ use std::any::Any;
 use std::fmt;
 
 use seawall_control::Instant;
+use seawall_control::request::Waits;
 
 use crate::clock;
 use crate::server::Context;
@@ -12,7 +13,6 @@ use crate::server::Context;
 /// for the reply, however it ends.
 pub(crate) struct Errand {
     context: Context,
-    since: Instant,
     state: State,
     /// Kept until the server has answered, if the call was sent.
     connection: Option<Box<dyn Any + Send>>,
@@ -30,7 +30,7 @@ enum State {
 impl Errand {
     pub(super) fn begin(context: Context, now: Instant) -> Self {
         context.waits().lock().on_call(now);
-        Self { context, since: now, state: State::Waiting, connection: None }
+        Self { context, state: State::Waiting, connection: None }
     }
 
     /// It leaves on this connection.
@@ -43,8 +43,7 @@ impl Errand {
     pub(crate) fn sent(&mut self, now: Instant) {
         if self.state == State::Waiting {
             self.state = State::Sent;
-            self.context.waits().lock().on_sent(now);
-            self.context.charge(now.since(self.since));
+            self.charge(|waits| waits.on_sent(now));
         }
     }
 
@@ -53,13 +52,21 @@ impl Errand {
         let (state, now) = (self.state, clock::now());
         self.state = State::Over;
         match state {
-            State::Waiting => {
-                self.context.waits().lock().on_given_up(now);
-                self.context.charge(now.since(self.since));
-            }
+            State::Waiting => self.charge(|waits| waits.on_given_up(now)),
             State::Sent => self.context.waits().lock().on_reply(now),
             State::Over => {}
         }
+    }
+
+    /// It waits no longer. The budget pays what the request has waited, and not what each of its
+    /// calls has.
+    fn charge(&self, end: impl FnOnce(&mut Waits)) {
+        let waited = {
+            let mut waits = self.context.waits().lock();
+            end(&mut waits);
+            waits.take_connections()
+        };
+        self.context.charge(waited);
     }
 }
 

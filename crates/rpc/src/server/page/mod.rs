@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use seawall_abi::page::{Description, Orders, Publisher, Sample, Shard, Unpublished};
 use seawall_abi::responder::{Doorbell, Late};
 use seawall_control::Instant;
-use seawall_control::request::{Claims, Stage};
+use seawall_control::request::Claims;
 use seawall_control::scaling::growth;
 use seawall_control::scaling::responder::{self, Responder, Trust, lateness, observed};
 use seawall_control::time::nanos;
@@ -185,11 +185,14 @@ impl Page {
                 shard.on_completion(&sample(now, reply));
             }
             // A handler may pass a refusal of another service on: the CPU is missing there.
-            End::Rejected(rejected) if !reply.handled && is_for_cpu(rejected.stage) => {
-                shard.on_shed();
-            }
+            End::Rejected(_) if !reply.handled && reply.context.is_shed() => shard.on_shed(),
             _ => shard.on_unserved(),
         }
+    }
+
+    /// The kernel has refused so many requests for want of CPU that never arrived here.
+    pub(super) fn on_bounced(&self, requests: u64) {
+        shard(&self.publisher).on_bounced(requests);
     }
 
     /// So many requests that arrived will never have a reply.
@@ -212,11 +215,6 @@ fn shard(publisher: &Publisher) -> &Shard {
         number
     });
     publisher.shard(number)
-}
-
-/// Whether a refusal at this stage says that there was no CPU for a request in time.
-fn is_for_cpu(stage: Stage) -> bool {
-    matches!(stage, Stage::ADMISSION | Stage::RUN_QUEUE | Stage::CPU)
 }
 
 /// What a request took that its handler has answered.

@@ -128,6 +128,7 @@ fn request(now: Instant, context: &Context, payload: Bytes) -> Option<Request> {
         },
         upscale_hops: claims.upscale_hops,
         path: claims.path,
+        upstream_exec: claims.upstream_exec,
         ..Request::new(claims.method, payload)
     })
 }
