@@ -275,11 +275,7 @@ async fn branches_that_wait_side_by_side_are_charged_once() {
         async move {
             let calls = (0..4).map(|_| next.call(&ctx, Request::new(1, "")));
             let replies = futures_util::future::join_all(calls).await;
-            _ = tell.send((
-                ctx.charged(),
-                ctx.spent().connections,
-                seawall_rpc::clock::now().since(ctx.arrived()),
-            ));
+            _ = tell.send((ctx.charged(), ctx.spent().connections));
             replies.into_iter().try_for_each(|reply| reply.map(|_| ()))?;
             Ok::<_, Status>(Bytes::new())
         }
@@ -291,7 +287,8 @@ async fn branches_that_wait_side_by_side_are_charged_once() {
     tokio::time::sleep(50 * MS).await;
     gate.add_permits(4);
     call.await.unwrap();
-    let (charged, connections, all) = told.recv().await.unwrap();
+    let (charged, connections) = told.recv().await.unwrap();
     assert!(connections >= 50 * MS && charged >= connections, "{charged:?} {connections:?}");
-    assert!(charged <= all, "{charged:?} of {all:?}");
+    // Three waited for as long as that.
+    assert!(charged < 2 * connections, "{charged:?} {connections:?}");
 }
