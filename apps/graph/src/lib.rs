@@ -37,9 +37,7 @@
 //! It decides nothing about CPU: the node agent does. It starts one service of a graph; the
 //! `seawall graph` command starts them all, and measures.
 
-mod activity;
 pub mod cpu;
-mod links;
 mod service;
 mod steps;
 pub mod store;

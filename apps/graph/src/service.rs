@@ -10,19 +10,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use seawall_abi::clock::{monotonic_ns, realtime_ns};
-use seawall_abi::page::{Description, Publisher, Sample, Unpublished};
+use seawall_abi::page::{Description, Publisher, Unpublished};
 use seawall_control::config::ConfigError;
 use seawall_control::time::nanos;
 use seawall_control::{Instant, Rng, admission};
 use seawall_measure::Graph;
 use seawall_measure::graph::Store;
-use seawall_rpc::{Budget, Context, GuardianWay, Router, Server, ServerConfig, Status, clock};
+use seawall_rpc::{
+    Budget, ClientConfig, Connections, Downstream, GuardianWay, Router, Server, ServerConfig,
+};
 use thiserror::Error;
 
-use crate::activity::Activity;
 use crate::cpu::{Cpu, CpuConfig, Grant};
-use crate::links::Link;
 use crate::steps::Steps;
 use crate::store::{StoreClient, StoreError, StoreProcess};
 
@@ -33,8 +32,8 @@ pub const JOB: u16 = 200;
 /// What one unit of CPU is in thousandths: what orders count in.
 const UNIT_MILLI: u32 = 1_000;
 
-/// How often a service says that it lives.
-const BEAT: Duration = Duration::from_millis(100);
+/// How often a service says how busy its virtual cores were.
+const REPORT: Duration = Duration::from_millis(100);
 
 /// One service of a graph.
 #[derive(Clone, Debug)]
@@ -49,8 +48,8 @@ pub struct ServiceConfig {
     pub cpu: CpuConfig,
     /// What one unit is in thousandths of a CPU, as the node agent's orders count. Default 1000.
     pub unit_milli: u32,
-    /// The folder of its page of metrics; without one it has none, and nobody can order it
-    /// anything.
+    /// The folder of its page of metrics. Default: as the server's; without one it has none, and
+    /// nobody can order it anything.
     pub pages: Option<PathBuf>,
     /// Start the real store that the table names. Default false: the table's work stands for it.
     pub real_store: bool,
@@ -135,7 +134,6 @@ pub enum StartError {
 #[derive(Debug)]
 pub struct Service {
     server: Server,
-    page: Option<Arc<Publisher>>,
     _store: Option<StoreProcess>,
 }
 
@@ -153,16 +151,23 @@ impl Service {
             service: config.service.clone(),
             known: config.graph.services.iter().map(|service| service.name.clone()).collect(),
         })?;
-        let page: Arc<OnceLock<Arc<Publisher>>> = Arc::default();
+        // The thread of virtual cores may end somewhat later than the server, whose page it is.
+        let page: Arc<OnceLock<Weak<Publisher>>> = Arc::default();
         let (orders, units, unit_milli) = (page.clone(), table.units, config.unit_milli);
-        let granted =
-            move |now: Instant| grant(orders.get().map(Arc::as_ref), now, units, unit_milli);
+        let granted = move |now: Instant| {
+            grant(orders.get().and_then(Weak::upgrade).as_deref(), now, units, unit_milli)
+        };
         let link = |callee: &str| {
             let address = config.peers.get(callee).ok_or_else(|| StartError::Peer {
                 service: config.service.clone(),
                 callee: callee.into(),
             })?;
-            let link = Link::new(callee, *address, table.pools.get(callee).copied());
+            let connections = match table.pools.get(callee) {
+                Some(size) => Connections::Pool(*size),
+                None => Connections::Shared,
+            };
+            let client = ClientConfig { name: config.service.clone(), ..ClientConfig::default() };
+            let link = Downstream::new(callee, [*address], connections, client);
             Ok::<_, StartError>((callee.to_owned(), link))
         };
         let (process, store) = match table.store.filter(|_| config.real_store) {
@@ -181,17 +186,24 @@ impl Service {
             store,
             rng: Mutex::new(Rng::new(seed)),
         });
-        let (of_requests, at_work) = (page.clone(), steps.clone());
-        let router = Router::new()
-            .method(JOB, "job", move |ctx, _| serve(steps.clone(), of_requests.clone(), ctx));
-        let server = Server::start(config.server.clone(), router)?;
+        let at_work = Arc::downgrade(&steps);
+        let router = Router::new().method(JOB, "job", move |ctx, _| {
+            let steps = steps.clone();
+            async move { steps.serve(&ctx).await.map(|()| Bytes::new()) }
+        });
+        let mut server = config.server.clone();
+        server.page.service = Some(config.service.clone());
         if let Some(folder) = &config.pages {
-            let described = Description::of_this_process(&config.service, server.address().port());
-            let publisher = Arc::new(Publisher::create(folder, &described?)?);
-            beat(Arc::downgrade(&publisher), Arc::downgrade(&at_work))?;
-            _ = page.set(publisher);
+            // A server does without a page that cannot be made. A graph is nothing without them.
+            Publisher::create(folder, &Description::of_this_process(&config.service, 0)?)?;
+            server.page.folder = Some(folder.clone());
         }
-        Ok(Self { server, page: page.get().cloned(), _store: process })
+        let server = Server::start(server, router)?;
+        if let Some(publisher) = server.page() {
+            _ = page.set(Arc::downgrade(publisher));
+            report_occupied(Arc::downgrade(publisher), at_work)?;
+        }
+        Ok(Self { server, _store: process })
     }
 
     /// Where it listens.
@@ -201,7 +213,7 @@ impl Service {
 
     /// The file of its page, if it has one.
     pub fn page(&self) -> Option<&std::path::Path> {
-        self.page.as_ref().map(|page| page.path())
+        self.server.page().map(|page| page.path())
     }
 }
 
@@ -216,56 +228,14 @@ fn grant(page: Option<&Publisher>, now: Instant, units: u32, unit_milli: u32) ->
     Grant { slots, speed_permille: page.speed(now) }
 }
 
-async fn serve(
-    steps: Arc<Steps>,
-    page: Arc<OnceLock<Arc<Publisher>>>,
-    ctx: Context,
-) -> Result<Bytes, Status> {
-    let page = page.get();
-    if let Some(page) = page {
-        page.shard(0).on_arrival();
-    }
-    let hint = page.map_or(0, |page| page.orders().standing(monotonic_ns()).hint);
-    let activity = Activity::new(ctx.arrived());
-    let served = steps.serve(&ctx, hint, &activity).await;
-    if let Some(page) = page {
-        match served {
-            Ok(()) => page.shard(0).on_completion(&sample(&ctx, &activity)),
-            Err(_) => page.shard(0).on_unserved(),
-        }
-    }
-    served.map(|()| Bytes::new())
-}
-
-fn sample(ctx: &Context, activity: &Activity) -> Sample {
-    let (exec_ns, pool_wait_ns) = activity.spent();
-    let claims = ctx.claims();
-    let time_from_start_ns = match claims.start_time_ns {
-        0 => None,
-        begun => {
-            let here = nanos(clock::now().since(ctx.arrived()));
-            Some(realtime_ns().saturating_sub(here).saturating_sub(begun))
-        }
-    };
-    Sample {
-        exec_ns,
-        pool_wait_ns,
-        time_from_start_ns,
-        upstream_exec_ns: 0,
-        is_hinted: claims.upscale_hops > 0,
-    }
-}
-
-/// Says that the service lives, and how busy its virtual cores were, as long as it has its page.
-fn beat(page: Weak<Publisher>, steps: Weak<Steps>) -> io::Result<()> {
-    thread::Builder::new().name("seawall-beat".into()).spawn(move || {
-        while let Some(page) = page.upgrade() {
-            page.beat(monotonic_ns());
-            if let Some(occupied) = steps.upgrade().and_then(|steps| steps.cpu.occupied()) {
-                page.set_cpu_time(nanos(occupied));
-            }
-            drop(page);
-            thread::sleep(BEAT);
+/// Says how busy virtual cores were, for as long as the service has its page.
+fn report_occupied(page: Weak<Publisher>, steps: Weak<Steps>) -> io::Result<()> {
+    thread::Builder::new().name("seawall-busy".into()).spawn(move || {
+        while let (Some(page), Some(steps)) = (page.upgrade(), steps.upgrade()) {
+            let Some(occupied) = steps.cpu.occupied() else { return };
+            page.set_cpu_time(nanos(occupied));
+            drop((page, steps));
+            thread::sleep(REPORT);
         }
     })?;
     Ok(())

@@ -5,16 +5,16 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use seawall_control::Rng;
 use seawall_measure::ServiceTime;
 use seawall_measure::graph::Step;
-use seawall_rpc::{Context, Status, clock};
+use seawall_rpc::{CallError, Context, Downstream, Request, Status, clock};
 
-use crate::activity::Activity;
 use crate::cpu::Cpu;
-use crate::links::Link;
+use crate::service::JOB;
 use crate::store::StoreClient;
 
 /// A service, ready to serve.
@@ -22,7 +22,7 @@ pub(crate) struct Steps {
     pub(crate) steps: Vec<Step>,
     pub(crate) cpu: Cpu,
     /// By the callee's name.
-    pub(crate) links: BTreeMap<String, Link>,
+    pub(crate) links: BTreeMap<String, Downstream>,
     /// A real store that answers each request before the steps go on.
     pub(crate) store: Option<StoreClient>,
     /// What chances and times of work are drawn from.
@@ -33,9 +33,6 @@ pub(crate) struct Steps {
 struct Run<'a> {
     of: &'a Steps,
     ctx: &'a Context,
-    activity: &'a Activity,
-    /// Hops of the hint that requests downstream carry at least.
-    hint: u16,
     /// Work that the store has done already.
     done: Mutex<Duration>,
 }
@@ -48,12 +45,7 @@ impl Steps {
     /// # Errors
     ///
     /// What a service that it called, or its store, did not do.
-    pub(crate) async fn serve(
-        &self,
-        ctx: &Context,
-        hint: u16,
-        activity: &Activity,
-    ) -> Result<(), Status> {
+    pub(crate) async fn serve(&self, ctx: &Context) -> Result<(), Status> {
         let mut done = Duration::ZERO;
         if let Some(store) = &self.store {
             let begun = clock::now();
@@ -61,7 +53,7 @@ impl Steps {
             asked.map_err(|error| Status::error(Status::INTERNAL, error.to_string()))?;
             done = clock::now().since(begun);
         }
-        let run = Run { of: self, ctx, activity, hint, done: Mutex::new(done) };
+        let run = Run { of: self, ctx, done: Mutex::new(done) };
         run.steps(&self.steps).await
     }
 }
@@ -77,7 +69,7 @@ impl Run<'_> {
                     self.work(work).await;
                 } else if let Some(callee) = &step.call {
                     let link = self.of.links.get(callee).expect("every callee has a link");
-                    link.call(self.ctx, self.hint, self.activity).await?;
+                    self.call(link).await?;
                 } else {
                     self.branches(&step.parallel).await?;
                 }
@@ -86,16 +78,17 @@ impl Run<'_> {
         })
     }
 
+    async fn call(&self, link: &Downstream) -> Result<(), Status> {
+        match link.call(self.ctx, Request::new(JOB, Bytes::new())).await {
+            Ok(_) => Ok(()),
+            Err(CallError::Rejected(rejected)) => Err(Status::Rejected(rejected)),
+            Err(error) => Err(Status::error(Status::INTERNAL, format!("{}: {error}", link.name()))),
+        }
+    }
+
     /// All branches go to their end, also beside one that failed: nobody calls them back.
     async fn branches(&self, branches: &[Vec<Step>]) -> Result<(), Status> {
-        self.activity.fork(branches.len());
-        let ended = join_all(branches.iter().map(|branch| async move {
-            let ended = self.steps(branch).await;
-            self.activity.ended();
-            ended
-        }));
-        let ended = ended.await;
-        self.activity.join();
+        let ended = join_all(branches.iter().map(|branch| self.steps(branch))).await;
         ended.into_iter().collect()
     }
 
@@ -107,6 +100,8 @@ impl Run<'_> {
             *done -= saved;
             work - saved
         };
+        // Also beside a branch that waits for a reply, and in slots, which no thread polls.
+        let _working = self.ctx.working();
         self.of.cpu.work(left).await;
     }
 }

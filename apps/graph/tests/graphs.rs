@@ -74,8 +74,10 @@ async fn every_graph_serves_jobs_from_end_to_end() {
                 assert_eq!((counters.in_flight, counters.unserved), (0, 0));
                 let work = service.mean_work().as_nanos();
                 assert!(work == 0 || counters.exec_ns > 0, "{name}: {}", service.name);
-                let is_pooled = !service.pools.is_empty();
-                assert!(is_pooled || counters.pool_wait_ns == 0, "{name}: {}", service.name);
+                let calls = !service.callees().is_empty();
+                assert!(calls || counters.pool_wait_ns == 0, "{name}: {}", service.name);
+                let first = service.name == graph.entry().name;
+                assert!(first || counters.upstream_exec_ns > 0, "{name}: {}", service.name);
             }
         }
     }
@@ -120,7 +122,8 @@ async fn few_connections_hide_who_is_slow() {
     let buildup = |of: Counters| of.exec_ns as f64 / (of.exec_ns - of.pool_wait_ns) as f64;
     assert!(buildup(front) > 4.0, "{front:?}");
     let (open_front, open_back) = serve("").await;
-    assert!((buildup(open_front) - 1.0).abs() < 1e-9, "{open_front:?}");
+    // Nobody waits there but for the connection to be made, and for the thread that sends.
+    assert!(4 * open_front.pool_wait_ns < front.pool_wait_ns, "{open_front:?} {front:?}");
     // There the others wait in the service that is slow, in line for its only slot.
     assert!(open_back.exec_ns > 4 * back.exec_ns, "{open_back:?} {back:?}");
 }
@@ -147,6 +150,50 @@ async fn start_times_and_hints_travel_downstream() {
     assert_eq!(hinted, [4, 4, 4, 4, 0]);
 }
 
+/// Work in slots beside a call is execution, as it would be on a CPU of its own.
+#[tokio::test]
+async fn work_beside_a_call_is_execution() {
+    let graph = Graph::read(
+        "name = 'fork'
+        [[service]]
+        name = 'front'
+        units = 2
+        steps = [{ parallel = [[{ work = 'const:20ms' }], [{ call = 'back' }]] }]
+        [[service]]
+        name = 'back'
+        units = 1
+        steps = [{ work = 'const:20ms' }]",
+    );
+    let pages = tempfile::tempdir().unwrap();
+    let running = Running::start(&graph.unwrap(), pages.path(), CpuKind::Virtual);
+    running.serve(1, 0).await.unwrap();
+    let front = running.counters("front");
+    assert!(front.exec_ns >= 20_000_000, "{front:?}");
+}
+
+/// The FirstResponder of the service itself boosts its virtual cores, with no agent but the one
+/// that has said what is late.
+#[tokio::test]
+async fn a_late_job_is_served_faster() {
+    let pages = tempfile::tempdir().unwrap();
+    let running = Running::start(&two(""), pages.path(), CpuKind::Virtual);
+    let page = Reader::open(running.services["back"].page().unwrap()).unwrap();
+    let orders = Orders {
+        heartbeat_ns: monotonic_ns(),
+        lease_ns: 60_000_000_000,
+        expected_time_from_start_ns: 1,
+        freeze_ns: 30_000_000_000,
+        boost_permille: 100_000,
+        ..Orders::default()
+    };
+    page.set_orders(&orders).unwrap();
+    running.serve(8, 0).await.unwrap();
+    let state = page.service().unwrap();
+    assert!(state.late == 8 && state.boosted_until_ns > orders.heartbeat_ns, "{state:?}");
+    // In line for one slot they take 3, 6, … 24 ms without, and a hundredth of that with it.
+    assert!(running.counters("back").exec_ns < 108_000_000);
+}
+
 #[tokio::test]
 async fn a_job_fails_where_a_service_is_gone() {
     let pages = tempfile::tempdir().unwrap();
@@ -155,7 +202,7 @@ async fn a_job_fails_where_a_service_is_gone() {
     drop(running.services.remove("back"));
     let failed = running.serve(1, 0).await.unwrap_err();
     assert!(matches!(&failed, CallError::Failed { message, .. } if message.starts_with("back: ")));
-    assert_eq!(running.counters("front").unserved, 1);
+    assert_eq!(running.counters("front").requests, 2, "it has answered, if with an error");
 }
 
 #[test]
