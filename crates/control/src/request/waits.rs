@@ -9,8 +9,8 @@ use crate::time::Instant;
 ///
 /// While one call waits for a connection and another for its reply, the request waits for a
 /// connection: that is what hides a dependency (SurgeGuard §III-A, `timeWaitingForFreeConn`). The
-/// two never overlap, and together never exceed the request's own time. Nor does either contain what
-/// the request [works](Self::on_work) itself meanwhile: that is its execution, whatever is out.
+/// two never overlap, and together never exceed the request's own time. Neither contains what the
+/// request [works](Self::on_work) itself meanwhile: that is its execution, whatever is out.
 ///
 /// ```text
 ///   call 1   ├─ pool ─┤──── reply ────┤
