@@ -9,6 +9,7 @@ use seawall_abi::clock::{monotonic_ns, realtime_ns};
 use seawall_abi::page::Orders;
 use seawall_abi::responder::{DOORBELL, Late};
 use seawall_control::request::Stage;
+use seawall_control::scaling::responder::BOOSTED_MAX;
 use seawall_rpc::{Budget, CallError, Context, Request, Router, Server, Session, Status};
 use tokio::sync::{Semaphore, mpsc};
 
@@ -57,8 +58,11 @@ async fn a_late_request_boosts_its_service_and_rings_once_until_its_path_thaws()
     }
     let state = reader.service().unwrap();
     assert_eq!((state.late, state.bells_lost), (3, 0));
-    assert!(state.boosted_until_ns >= before + HOUR_NS);
-    assert_eq!(page.speed(monotonic_ns()), 2000);
+    // Its path is frozen for an hour, and no service is boosted for so long.
+    let most = BOOSTED_MAX.as_nanos() as u64;
+    assert!((before + most..before + HOUR_NS).contains(&state.boosted_until_ns));
+    assert_eq!(page.speed(state.boosted_until_ns - 1), 2000);
+    assert_eq!(page.speed(state.boosted_until_ns), 1000);
     let mut rung = Vec::new();
     let mut bytes = [0; 64];
     while let Ok(length) = agent.recv(&mut bytes) {
