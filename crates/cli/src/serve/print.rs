@@ -105,7 +105,7 @@ mod tests {
         let file = file(&Config::default()).unwrap();
         let (options, tls) = file.split_once("\n# [server.tls]\n").unwrap();
         let comments: Vec<&str> = options.lines().filter(|line| line.starts_with("# ")).collect();
-        assert_eq!(comments.len(), 21, "{file}");
+        assert_eq!(comments.len(), 24, "{file}");
         for comment in comments {
             read(&options.replace(comment, &comment[2..]));
         }
