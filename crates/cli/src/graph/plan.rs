@@ -59,7 +59,7 @@ pub(super) struct Plan {
     #[serde(default = "thousand")]
     pub(super) unit_milli: u32,
     /// Speeds in thousandths of the base that contenders may set; one alone means that they set
-    /// none. Default [1000].
+    /// none. Default: 1000 alone.
     #[serde(default = "base_speed")]
     pub(super) speeds_permille: Vec<u32>,
     /// Put real stores behind the services that the table names. Default false.
