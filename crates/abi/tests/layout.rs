@@ -66,6 +66,7 @@ fn a_page_has_these_bytes() {
         upstream_exec_ns: 0x0102_0304_0506_0708,
         is_hinted: true,
     });
+    page.shard(15).on_wait(0x25);
     let agent = Reader::open(page.path()).unwrap();
     agent
         .set_orders(&Orders {
@@ -102,7 +103,9 @@ fn a_page_has_these_bytes() {
     }
     put(1024, &[1]);
     let last = 1024 + 15 * 128;
-    for (at, byte) in [(8, 1), (32, 0x21), (40, 0x22), (48, 0x23), (64, 1), (72, 1)] {
+    for (at, byte) in
+        [(8, 1), (32, 0x21), (40, 0x22), (48, 0x23), (64, 1), (72, 1), (80, 1), (88, 0x25)]
+    {
         put(last + at, &[byte]);
     }
     put(last + 56, &[8, 7, 6, 5, 4, 3, 2, 1]);

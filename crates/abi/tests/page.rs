@@ -54,6 +54,11 @@ fn what_is_counted_is_read_whatever_the_shard() {
     }
     page.shard(1).on_shed();
     page.shard(2).on_unserved();
+    // Three wait, since 100, 200 and 300; one does no longer, as another shard knows.
+    for since in [100, 200, 250, 300] {
+        page.shard(3).on_wait(since);
+    }
+    page.shard(4).on_waited(250);
 
     let reader = Reader::open(page.path()).unwrap();
     assert_eq!(reader.description().name, "user-timeline");
@@ -70,8 +75,17 @@ fn what_is_counted_is_read_whatever_the_shard() {
         hinted: 40,
         shed: 1,
         unserved: 1,
+        waiting: 3,
+        waiting_since_ns: 600,
     };
     assert_eq!(reader.counters().unwrap(), counters);
+    assert_eq!((counters.waiting_ns(1_000), counters.waiting_ns(100)), (2_400, 0));
+    // Read between the two counts of one that ends.
+    page.shard(4).on_waited(100);
+    page.shard(4).on_waited(200);
+    page.shard(4).on_waited(300);
+    page.shard(4).on_waited(0);
+    assert_eq!(reader.counters().unwrap().waiting, 0);
 }
 
 #[test]

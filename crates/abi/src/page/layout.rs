@@ -158,6 +158,8 @@ pub const FIELDS: &[Field] = fields! {
     "shard.upstream_exec_ns" 0, Shard, upstream_exec_ns u64;
     "shard.hinted" 0, Shard, hinted u64;
     "shard.started" 0, Shard, started u64;
+    "shard.waiting" 0, Shard, waiting u64;
+    "shard.waiting_since_ns" 0, Shard, waiting_since_ns u64;
 };
 
 /// Where the field called `name` lies. Known when compiling: a wrong name does not compile.

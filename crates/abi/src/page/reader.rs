@@ -18,7 +18,7 @@ use thiserror::Error;
 use super::description::{Description, Malformed, long};
 use super::layout::{FIRST_SHARD, SHARD_SIZE, SHARDS, SIZE, at};
 use super::orders::Orders;
-use super::shard::Counters;
+use super::shard::{Counters, positive};
 use crate::process::{self, Index, Process};
 
 /// A service's page, seen from outside.
@@ -243,6 +243,9 @@ fn counters(page: &[u8; SIZE]) -> Counters {
         hinted: sum("shard.hinted"),
         shed,
         unserved,
+        // It may be in another shard that a wait has ended.
+        waiting: positive(sum("shard.waiting")),
+        waiting_since_ns: sum("shard.waiting_since_ns"),
     }
 }
 

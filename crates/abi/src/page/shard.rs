@@ -19,6 +19,8 @@ pub struct Shard {
     pub(super) upstream_exec_ns: AtomicU64,
     pub(super) hinted: AtomicU64,
     pub(super) started: AtomicU64,
+    pub(super) waiting: AtomicU64,
+    pub(super) waiting_since_ns: AtomicU64,
 }
 
 /// What one request took.
@@ -43,6 +45,18 @@ impl Shard {
     /// A request has arrived, and is in flight until it ends.
     pub fn on_arrival(&self) {
         self.arrived.fetch_add(1, Relaxed);
+    }
+
+    /// A request begins to wait for a connection to another service; monotonic nanoseconds.
+    pub fn on_wait(&self, now_ns: u64) {
+        self.waiting.fetch_add(1, Relaxed);
+        self.waiting_since_ns.fetch_add(now_ns, Relaxed);
+    }
+
+    /// The wait that began then is over. It need not be the same shard.
+    pub fn on_waited(&self, since_ns: u64) {
+        self.waiting.fetch_sub(1, Relaxed);
+        self.waiting_since_ns.fetch_sub(since_ns, Relaxed);
     }
 
     /// A request was served.
@@ -83,7 +97,8 @@ fn add(sum: &AtomicU64, increment: u64) {
     }
 }
 
-/// Sums of all shards since the service began. They only grow, but for `in_flight`.
+/// Sums of all shards since the service began. They only grow, but for
+/// `in_flight` and those that wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Requests that were served.
@@ -106,4 +121,21 @@ pub struct Counters {
     pub shed: u64,
     /// Requests that ended unserved for another reason.
     pub unserved: u64,
+    /// Requests that wait for a connection to another service now.
+    pub waiting: u64,
+    /// Sum of the times at which they began to, modulo 2^64.
+    pub waiting_since_ns: u64,
+}
+
+impl Counters {
+    /// For how long they have waited so far, together. Who reads while one begins or ends may see
+    /// nonsense once.
+    pub fn waiting_ns(&self, now_ns: u64) -> u64 {
+        positive(self.waiting.wrapping_mul(now_ns).wrapping_sub(self.waiting_since_ns))
+    }
+}
+
+/// Zero for what is less.
+pub(super) fn positive(wrapped: u64) -> u64 {
+    u64::try_from(wrapped.cast_signed()).unwrap_or(0)
 }

@@ -251,7 +251,7 @@ impl Loop {
                     exec: Some(one.usual.expected_exec),
                     time_from_start: Some(one.usual.expected_time_from_start),
                 },
-                report: Report::Counters(counters(counted)),
+                report: Report::Counters(counters(counted, monotonic_ns())),
             })
         };
         let containers = self.task.containers.iter().enumerate().map(container);
@@ -265,7 +265,7 @@ impl Loop {
 }
 
 /// The page's counters, as policies know them.
-fn counters(of: page::Counters) -> Counters {
+fn counters(of: page::Counters, now_ns: u64) -> Counters {
     Counters {
         requests: of.requests,
         in_flight: of.in_flight,
@@ -276,5 +276,7 @@ fn counters(of: page::Counters) -> Counters {
         upstream_exec_ns: of.upstream_exec_ns,
         hinted: of.hinted,
         shed: of.shed,
+        waiting: of.waiting,
+        waiting_ns: of.waiting_ns(now_ns),
     }
 }

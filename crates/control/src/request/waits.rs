@@ -22,6 +22,8 @@ pub struct Waits {
     working: u32,
     for_connections: u32,
     for_replies: u32,
+    /// When the first of those calls began that wait for connections now.
+    for_connections_since: Instant,
     since: Instant,
     spent: Spent,
     /// What of the waits for connections was [taken](Self::take_connections) already.
@@ -50,17 +52,23 @@ impl Waits {
         self.working = left(self.working);
     }
 
-    /// A call begins to wait for a connection, or for leave to be sent on one.
-    pub fn on_call(&mut self, now: Instant) {
+    /// A call begins to wait for a connection, or for leave to be sent on one. When the request's
+    /// wait began, if it begins with it.
+    pub fn on_call(&mut self, now: Instant) -> Option<Instant> {
         self.advance(now);
         self.for_connections += 1;
+        let is_first = self.for_connections == 1;
+        is_first.then(|| {
+            self.for_connections_since = now;
+            now
+        })
     }
 
-    /// A call that waited for that has left, and waits for its reply.
-    pub fn on_sent(&mut self, now: Instant) {
-        self.advance(now);
-        self.for_connections = left(self.for_connections);
+    /// A call that waited for that has left, and waits for its reply. When the request's wait
+    /// began, if it ends with it.
+    pub fn on_sent(&mut self, now: Instant) -> Option<Instant> {
         self.for_replies += 1;
+        self.on_given_up(now)
     }
 
     /// A call has ended that had left.
@@ -69,10 +77,11 @@ impl Waits {
         self.for_replies = left(self.for_replies);
     }
 
-    /// A call has ended that had not left.
-    pub fn on_given_up(&mut self, now: Instant) {
+    /// A call has ended that had not left. When the request's wait began, if it ends with it.
+    pub fn on_given_up(&mut self, now: Instant) -> Option<Instant> {
         self.advance(now);
         self.for_connections = left(self.for_connections);
+        (self.for_connections == 0).then_some(self.for_connections_since)
     }
 
     /// What was spent until `now`, calls under way included.
@@ -170,6 +179,16 @@ mod tests {
         waits.on_given_up(at(30));
         assert_eq!(waits.take_connections(), Duration::from_millis(20));
         assert_eq!(waits.take_connections(), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_wait_of_several_calls_begins_with_the_first_and_ends_with_the_last() {
+        let mut waits = Waits::default();
+        assert_eq!(waits.on_call(at(1)), Some(at(1)));
+        assert_eq!((waits.on_call(at(2)), waits.on_sent(at(3))), (None, None));
+        assert_eq!(waits.on_given_up(at(4)), Some(at(1)));
+        waits.on_reply(at(5));
+        assert_eq!((waits.on_call(at(6)), waits.on_sent(at(7))), (Some(at(6)), Some(at(6))));
     }
 
     #[test]

@@ -110,6 +110,11 @@ pub struct Counters {
     pub hinted: u64,
     /// Requests refused because there was no CPU for them in time: demand that was shed.
     pub shed: u64,
+    /// Requests that wait for a free connection now: no sum. Waits that have not ended are in none
+    /// of the sums.
+    pub waiting: u64,
+    /// For how long these have waited so far, together, nanoseconds: no sum.
+    pub waiting_ns: u64,
 }
 
 /// Averages over a container's latest requests, nanoseconds. While all of them stay exactly as they

@@ -45,7 +45,7 @@ fn duration() -> impl Strategy<Value = Duration> {
 }
 
 fn report() -> impl Strategy<Value = Report> {
-    let counters = vec(number(), 9).prop_map(|it| {
+    let counters = vec(number(), 11).prop_map(|it| {
         Report::Counters(Counters {
             requests: it[0],
             in_flight: it[1],
@@ -56,6 +56,8 @@ fn report() -> impl Strategy<Value = Report> {
             hinted: it[6],
             shed: it[7],
             started: it[8],
+            waiting: it[9],
+            waiting_ns: it[10],
         })
     });
     let float = || prop_oneof![3 => 0.0..1e9, 1 => any::<f64>(), 1 => Just(f64::NAN)];

@@ -18,6 +18,8 @@ pub enum Absurd {
     HintedTooMany,
     /// More requests that say when their job began than requests.
     StartedTooMany,
+    /// More requests that wait for connections than requests that are there.
+    WaitingTooMany,
     /// Requests that nothing can serve so fast.
     RequestsTooMany,
     /// A container that is listed twice; the first counts.
@@ -33,13 +35,14 @@ pub enum Absurd {
 
 impl Absurd {
     /// All kinds.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::NotANumber,
         Self::ExecTooLong,
         Self::PoolWaitTooLong,
         Self::Clock,
         Self::HintedTooMany,
         Self::StartedTooMany,
+        Self::WaitingTooMany,
         Self::RequestsTooMany,
         Self::Duplicate,
         Self::Bounds,
@@ -56,6 +59,7 @@ impl Absurd {
             Self::Clock => "clock",
             Self::HintedTooMany => "hinted_too_many",
             Self::StartedTooMany => "started_too_many",
+            Self::WaitingTooMany => "waiting_too_many",
             Self::RequestsTooMany => "requests_too_many",
             Self::Duplicate => "duplicate",
             Self::Bounds => "bounds",
@@ -107,6 +111,6 @@ mod tests {
             (0..times).for_each(|_| refusals.count(kind));
         }
         assert!(refusals.iter().map(|(_, count)| count).eq(1..=Absurd::ALL.len() as u64));
-        assert_eq!(refusals.total(), 66);
+        assert_eq!(refusals.total(), 78);
     }
 }

@@ -36,7 +36,7 @@ fn pair() -> Plan {
 }
 
 fn unbounded() -> Plan {
-    Plan { pool: 10_000, ..Plan::default() }
+    Plan { pools: vec![10_000], ..Plan::default() }
 }
 
 /// What was measured with five processes over TCP: in the surge, the first service's requests take
@@ -99,6 +99,49 @@ fn a_hint_that_reaches_the_end_of_the_chain_serves_it_better() {
     let three = violation(&runs(&Plan::default(), ESCALATOR));
     let four = violation(&runs(&Plan::default(), "[escalator]\nhint_start = 4"));
     assert!(four < 0.8 * three, "{four:.1} ms after {three:.1} ms");
+}
+
+/// The last of five services is the bottleneck, one hop farther than a hint of three reaches from
+/// the first. With pools of one size only the first fills: behind it there are no more requests
+/// than it has connections. If these are many, the bottleneck's own queue makes it slow. If they
+/// are few, it looks healthy; and where each pool is sized for what lies behind it, the hints of
+/// the first still take units for others.
+#[test]
+fn a_hint_shorter_than_the_chain_serves_its_end_worse_behind_small_pools_alone() {
+    let run = |pools: &[usize], hops: u16| {
+        let slots = vec![6, 6, 6, 6, 3];
+        let plan = Plan { slots, pools: pools.to_vec(), ..Plan::default() };
+        runs(&plan, &format!("[escalator]\nhint_start = {hops}"))
+    };
+    for large in [48, 512] {
+        for hops in [3, 4] {
+            let runs = run(&[large], hops);
+            assert!(violation(&runs) < 1.0, "{large}, {hops} hops: {:.1}", violation(&runs));
+        }
+    }
+    for small in [&[12][..], &[16], &[24, 18, 12, 6]] {
+        let (three, four) = (run(small, 3), run(small, 4));
+        let last = |run: &Run| f64::from(run.slots_max[4]);
+        assert!(mean(&three, last) > 4.0 && mean(&four, last) >= 5.0, "{small:?}");
+        let (three, four) = (violation(&three), violation(&four));
+        assert!(four < 0.5 * three, "{small:?}: {four:.1} after {three:.1}");
+    }
+}
+
+/// The surge begins after 3000 ms. It comes so slowly that this is only some ms earlier; what stops
+/// all of a sudden is seen a whole wait earlier.
+#[test]
+fn waits_that_are_told_while_they_last_are_seen_earlier() {
+    let first = |tells_waits| {
+        let runs = runs(&Plan { tells_waits, pools: vec![24], ..Plan::default() }, ESCALATOR);
+        mean(&runs, |run| {
+            let hints = run.decisions.iter().filter(|it| it.contains(" 0 hint 0 -> 3"));
+            let at = hints.map(|it| it.split_once(' ').unwrap().0.parse::<f64>().unwrap());
+            at.filter(|at| *at >= 3_000.0).next().expect("a hint")
+        })
+    };
+    let (told, untold) = (first(true), first(false));
+    assert!(told < untold, "after {told} ms; else after {untold} ms");
 }
 
 #[test]

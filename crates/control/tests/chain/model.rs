@@ -27,8 +27,10 @@ pub(crate) struct Plan {
     pub(crate) slots: Vec<u32>,
     /// Slots that nobody has at the start.
     pub(crate) spare: u32,
-    /// Connections from each service to the next.
-    pub(crate) pool: usize,
+    /// Connections from each service to the next; the last counts for those behind.
+    pub(crate) pools: Vec<usize>,
+    /// Whether services report requests that wait, not only those that have waited.
+    pub(crate) tells_waits: bool,
     /// Mean work of a request at each service, ms; exponential.
     pub(crate) work_ms: f64,
     /// Requests per second, and in the surge.
@@ -45,7 +47,8 @@ impl Default for Plan {
         Self {
             slots: vec![6, 3, 3, 3, 3],
             spare: 8,
-            pool: 12,
+            pools: vec![12],
+            tells_waits: true,
             work_ms: 5.0,
             rates: (400.0, 700.0),
             surge_ms: (3_000, 5_000),
@@ -182,7 +185,9 @@ impl<'a> Chain<'a> {
         let units = plan.slots.iter().sum::<u32>() + plan.spare;
         let containers = plan.slots.iter().enumerate().map(container).collect();
         let node = Node { units, ..Node::default() };
-        let service = || Service { connections: plan.pool, ..Service::default() };
+        let last = plan.pools.last().expect("a pool");
+        let pool = |at| *plan.pools.get(at).unwrap_or(last);
+        let service = |at| Service { connections: pool(at), ..Service::default() };
         let mut seeds = Rng::new(plan.seed);
         Self {
             plan,
@@ -190,7 +195,7 @@ impl<'a> Chain<'a> {
             sequence: 0,
             events: BinaryHeap::new(),
             requests: Vec::new(),
-            services: plan.slots.iter().map(|_| service()).collect(),
+            services: (0..plan.slots.len()).map(service).collect(),
             snapshot: Snapshot { node, containers },
             arrivals: seeds.fork(),
             work: seeds.fork(),
@@ -284,8 +289,14 @@ impl<'a> Chain<'a> {
     }
 
     fn on_decide(&mut self, scaler: &mut Scaler, run: &mut Run) {
-        for (container, service) in self.snapshot.containers.iter_mut().zip(&self.services) {
-            container.report = Report::Counters(service.counters);
+        for (at, service) in self.services.iter().enumerate() {
+            let mut counters = service.counters;
+            if self.plan.tells_waits {
+                let waited = |request: &usize| self.now - self.requests[*request].hops[at].worked;
+                counters.waiting = service.waiting.len() as u64;
+                counters.waiting_ns = service.waiting.iter().map(waited).sum();
+            }
+            self.snapshot.containers[at].report = Report::Counters(counters);
         }
         let outcome = scaler.on_snapshot(Instant::from_nanos(self.now), &self.snapshot);
         for candidate in &outcome.candidates {

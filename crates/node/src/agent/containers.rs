@@ -193,7 +193,7 @@ impl Tracked {
             self.pages.insert(path, counted);
         }
         for counted in before.into_values() {
-            self.ended = sum(self.ended, page::Counters { in_flight: 0, ..counted });
+            self.ended = sum(self.ended, standing(counted));
         }
     }
 
@@ -223,7 +223,11 @@ impl Tracked {
             // Where no group counts it, the service that models its cores does.
             cpu_time: self.cpu_time().or(modelled),
             expected: self.expected,
-            report: if self.is_heard { Report::Counters(facts(total)) } else { Report::None },
+            report: if self.is_heard {
+                Report::Counters(facts(total, now_ns))
+            } else {
+                Report::None
+            },
         }
     }
 
@@ -248,7 +252,12 @@ impl Tracked {
     }
 }
 
-fn facts(counters: page::Counters) -> Counters {
+/// What stays of the counters of a service that has ended.
+fn standing(counted: page::Counters) -> page::Counters {
+    page::Counters { in_flight: 0, waiting: 0, waiting_since_ns: 0, ..counted }
+}
+
+fn facts(counters: page::Counters, now_ns: u64) -> Counters {
     Counters {
         requests: counters.requests,
         in_flight: counters.in_flight,
@@ -259,6 +268,8 @@ fn facts(counters: page::Counters) -> Counters {
         upstream_exec_ns: counters.upstream_exec_ns,
         hinted: counters.hinted,
         shed: counters.shed,
+        waiting: counters.waiting,
+        waiting_ns: counters.waiting_ns(now_ns),
     }
 }
 
@@ -275,6 +286,8 @@ fn sum(a: page::Counters, b: page::Counters) -> page::Counters {
         hinted: a.hinted.wrapping_add(b.hinted),
         shed: a.shed.wrapping_add(b.shed),
         unserved: a.unserved.wrapping_add(b.unserved),
+        waiting: a.waiting.saturating_add(b.waiting),
+        waiting_since_ns: a.waiting_since_ns.wrapping_add(b.waiting_since_ns),
     }
 }
 

@@ -146,7 +146,7 @@ impl Context {
     }
 
     /// Where it counts, if anywhere.
-    pub(super) fn page(&self) -> Option<&Page> {
+    pub(crate) fn page(&self) -> Option<&Page> {
         self.0.page.as_deref()
     }
 

@@ -64,6 +64,11 @@ async fn waits_for_a_connection_are_the_waiters_own_and_waits_for_replies_are_no
         .await;
     assert_eq!(reader(second).counters().unwrap().in_flight, 1);
     tokio::time::sleep(300 * MS).await;
+    // That two wait can be seen while they do.
+    let counters = reader(first).counters().unwrap();
+    let waiting_ns = counters.waiting_ns(seawall_abi::clock::monotonic_ns());
+    assert_eq!((counters.waiting, counters.pool_wait_ns), (2, 0));
+    assert!(Duration::from_nanos(waiting_ns) >= 2 * 300 * MS, "{waiting_ns}");
     chain.gate.add_permits(3);
     for call in calls {
         assert_eq!(call.await.unwrap().payload, "x");
@@ -72,6 +77,7 @@ async fn waits_for_a_connection_are_the_waiters_own_and_waits_for_replies_are_no
         [settled(first).await, settled(second).await, settled(third).await];
     for counters in [&first, &second, &third] {
         assert_eq!((counters.requests, counters.shed, counters.unserved), (3, 0, 0));
+        assert_eq!((counters.waiting, counters.waiting_since_ns), (0, 0));
     }
     let held = Duration::from_millis(300).as_nanos() as u64;
     assert!(third.exec_ns >= held, "what waits in the handler is its own");

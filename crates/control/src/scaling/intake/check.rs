@@ -28,7 +28,16 @@ pub(super) fn growth(before: &Counters, after: &Counters) -> Option<Counters> {
         upstream_exec_ns: after.upstream_exec_ns.checked_sub(before.upstream_exec_ns)?,
         hinted: after.hinted.checked_sub(before.hinted)?,
         shed: after.shed.checked_sub(before.shed)?,
+        waiting: after.waiting,
+        waiting_ns: after.waiting_ns,
     })
+}
+
+/// For how long requests have waited that still wait, nanoseconds: waits grow no faster than time,
+/// though it may seem so to who reads while one begins.
+pub(super) fn waited(before: u64, now: &Counters, span: Duration) -> u64 {
+    let span = nanos(span.saturating_add(READ_SKEW));
+    now.waiting_ns.min(before.saturating_add(now.waiting.saturating_mul(span)))
 }
 
 /// How much execution a container can have had that it has not reported yet, in nanoseconds.
@@ -79,6 +88,9 @@ pub(super) fn absurd_growth(growth: &Counters, span: Duration) -> Option<Absurd>
     }
     if growth.started > growth.requests.saturating_add(TORN_MAX) {
         return Some(Absurd::StartedTooMany);
+    }
+    if growth.waiting > growth.in_flight.saturating_add(TORN_MAX) {
+        return Some(Absurd::WaitingTooMany);
     }
     None
 }

@@ -105,6 +105,8 @@ pub(super) struct Measured {
     pub(super) baseline: Baseline,
     /// Averages over the window. Absent until there are any, and when the latest are old.
     pub(super) recent: Option<Means>,
+    /// `queueBuildup` over the window, waits that have not ended among it.
+    pub(super) queue_buildup: Option<f64>,
     /// The samples that became enough with this snapshot.
     pub(super) block: Option<Block>,
     /// Requests have lately brought an upscale hint.
@@ -137,7 +139,7 @@ impl Measured {
 
     /// `queueBuildup` as a multiple of what it is at low load.
     pub(super) fn queue_ratio(&self) -> Option<f64> {
-        Some(self.recent?.queue_buildup() / self.baseline.queue_buildup)
+        Some(self.queue_buildup? / self.baseline.queue_buildup)
     }
 }
 
@@ -259,6 +261,7 @@ fn accept(container: &Container, node: &Node, refusals: &mut Refusals) -> Measur
         expected: container.expected,
         baseline: Baseline::default(),
         recent: None,
+        queue_buildup: None,
         block: None,
         is_hinted: false,
         is_shedding: false,

@@ -193,6 +193,52 @@ fn no_request_takes_longer_than_the_longest() {
 }
 
 #[test]
+fn waits_count_while_they_last() {
+    let mut reader = Reader::new();
+    for _ in 0..10 {
+        reader.serve(20);
+    }
+    // All of a sudden nobody gets a connection: 40 requests, each a little later than the other.
+    let buildups: Vec<f64> = (1..=200)
+        .map(|step| {
+            let counters = reader.counters();
+            (counters.in_flight, counters.waiting, counters.waiting_ns) =
+                (40, 40, 40 * step * 9 * MS);
+            let measured = reader.read();
+            assert!(measured.block.is_none() && !measured.is_idle);
+            measured.queue_ratio().expect("what waits is known")
+        })
+        .collect();
+    assert!(buildups.is_sorted(), "{buildups:?}");
+    // 20 requests in 10 ms make 32 in the window of 20 ms, of which 31 are left after 0.6 of it.
+    assert!((6.0..9.0).contains(&buildups[0]), "{}", buildups[0]);
+    assert!((2_390.0..2_410.0).contains(&buildups[199]), "also when averages are forgotten");
+    // They have got it: their waits are in the sums.
+    let counters = reader.counters();
+    (counters.in_flight, counters.waiting, counters.waiting_ns) = (0, 0, 0);
+    counters.requests += 40;
+    counters.exec_ns += 40 * 1_801 * MS;
+    counters.pool_wait_ns += 40 * 1_800 * MS;
+    let ratio = reader.read().queue_ratio().unwrap();
+    assert!((1_790.0..1_810.0).contains(&ratio), "{ratio}");
+    assert_eq!(reader.refused(), []);
+}
+
+#[test]
+fn waits_grow_no_faster_than_time_and_are_of_requests_that_are_there() {
+    let mut reader = Reader::new();
+    reader.serve(20);
+    let counters = reader.counters();
+    // Read while one began: its start was not there yet.
+    (counters.in_flight, counters.waiting, counters.waiting_ns) = (20, 20, u64::MAX);
+    let ratio = reader.read().queue_ratio().unwrap();
+    assert!(ratio < 17.0, "12 ms at most, after 0.75 ms of execution: {ratio}");
+    reader.counters().waiting = 90;
+    assert!((reader.read().queue_ratio().unwrap() - 4.0 / 3.0).abs() < 1e-9);
+    assert_eq!(reader.refused(), [(Absurd::WaitingTooMany, 1)]);
+}
+
+#[test]
 fn a_clock_that_lags_says_that_jobs_begin_when_they_come() {
     let mut reader = Reader::new();
     reader.serve(20);

@@ -27,6 +27,13 @@ struct Pending {
     sum: Counters,
 }
 
+/// Requests that wait for connections now.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waiting {
+    requests: u64,
+    nanos: u64,
+}
+
 #[derive(Clone, Debug, Default)]
 pub(super) struct Track {
     reading: Option<Reading>,
@@ -34,6 +41,11 @@ pub(super) struct Track {
     averages: Option<(Instant, Averages)>,
     cpu: Option<(Instant, Duration)>,
     recent: Option<Means>,
+    /// The same, until the container begins anew.
+    known: Option<Means>,
+    /// Requests that ended within the window; what is older has lost as much weight as in averages.
+    served: f64,
+    waiting: Waiting,
     /// When the latest block ended, and how long it was.
     latest: Option<(Instant, Duration)>,
     hinted: Option<Instant>,
@@ -54,6 +66,7 @@ impl Track {
         refusals: &mut Refusals,
     ) {
         self.active.get_or_insert(now);
+        self.waiting = Waiting::default();
         match &container.report {
             Report::None => {}
             Report::Counters(counters) => {
@@ -76,6 +89,7 @@ impl Track {
             self.recent = None;
         }
         row.recent = self.recent.filter(|_| !row.is_idle);
+        row.queue_buildup = self.queue_buildup(config).filter(|_| !row.is_idle);
     }
 
     fn on_counters(
@@ -85,6 +99,11 @@ impl Track {
         counters: &Counters,
         row: &mut Measured,
     ) -> Result<(), Absurd> {
+        let before = self.reading.as_ref();
+        let waiting_ns = before.map_or(0, |before| {
+            check::waited(before.counters.waiting_ns, counters, now.since(before.at))
+        });
+        let counters = &Counters { waiting_ns, ..*counters };
         let first = Reading {
             at: now,
             counters: *counters,
@@ -108,6 +127,9 @@ impl Track {
             self.pending = None;
             return Err(absurd);
         }
+        self.waiting = Waiting { requests: growth.waiting, nanos: growth.waiting_ns };
+        let kept = libm::exp(-(nanos(span) as f64) / nanos(config.window) as f64);
+        self.served = self.served * kept + growth.requests as f64;
         if growth.requests > 0 || growth.shed > 0 || growth.in_flight > 0 {
             self.active = Some(now);
         }
@@ -172,8 +194,28 @@ impl Track {
         self.latest = Some((now, now.since(began)));
         // They are averages already.
         self.recent = Some(means);
+        self.known = self.recent;
         row.block = Some(Block { began, requests: AVERAGED_REQUESTS, means });
         Ok(())
+    }
+
+    /// `queueBuildup` over the window, with those that wait now as if their waits ended now.
+    ///
+    /// Deviation: the paper's services report a request when it has ended. If all of a sudden none
+    /// gets a connection, that says nothing for as long as the wait takes.
+    fn queue_buildup(&self, config: &Config) -> Option<f64> {
+        let ended = self.recent.map(|recent| recent.queue_buildup());
+        let Some(known) = self.known else { return ended };
+        let waiting = self.waiting.requests as f64;
+        let requests = self.served + waiting;
+        if self.waiting.requests == 0 || requests < config.samples_min as f64 {
+            return ended;
+        }
+        let waits = self.served * (known.exec_time - known.exec_metric) + self.waiting.nanos as f64;
+        let exec_time = known.exec_metric + waits / requests;
+        let buildup = Means { exec_time, ..known }.queue_buildup();
+        // What waits has not ended: this is the least that it will be.
+        Some(ended.map_or(buildup, |ended| ended.max(buildup)))
     }
 
     fn is_idle(&self, now: Instant, config: &Config) -> bool {
@@ -207,6 +249,7 @@ impl Track {
                 residual: mix_option(old.residual, means.residual),
             },
         });
+        self.known = self.recent;
         Block { began, requests, means }
     }
 

@@ -29,7 +29,10 @@ enum State {
 
 impl Errand {
     pub(super) fn begin(context: Context, now: Instant) -> Self {
-        context.waits().lock().on_call(now);
+        let began = context.waits().lock().on_call(now);
+        if let (Some(page), Some(began)) = (context.page(), began) {
+            page.on_wait(began);
+        }
         Self { context, state: State::Waiting, connection: None }
     }
 
@@ -60,12 +63,14 @@ impl Errand {
 
     /// It waits no longer. The budget pays what the request has waited, and not what each of its
     /// calls has.
-    fn charge(&self, end: impl FnOnce(&mut Waits)) {
-        let waited = {
+    fn charge(&self, end: impl FnOnce(&mut Waits) -> Option<Instant>) {
+        let (began, waited) = {
             let mut waits = self.context.waits().lock();
-            end(&mut waits);
-            waits.take_connections()
+            (end(&mut waits), waits.take_connections())
         };
+        if let (Some(page), Some(began)) = (self.context.page(), began) {
+            page.on_waited(began);
+        }
         self.context.charge(waited);
     }
 }

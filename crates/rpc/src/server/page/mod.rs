@@ -34,7 +34,7 @@ use crate::clock;
 
 /// The page of one server.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(crate) struct Page {
     publisher: Arc<Publisher>,
     judge: Mutex<Judge>,
     /// The last request that could be judged was late.
@@ -193,6 +193,16 @@ impl Page {
     /// The kernel has refused so many requests for want of CPU that never arrived here.
     pub(super) fn on_bounced(&self, requests: u64) {
         shard(&self.publisher).on_bounced(requests);
+    }
+
+    /// A request begins to wait for a connection to another service.
+    pub(crate) fn on_wait(&self, now: Instant) {
+        shard(&self.publisher).on_wait(now.as_nanos());
+    }
+
+    /// Its wait that began then is over.
+    pub(crate) fn on_waited(&self, since: Instant) {
+        shard(&self.publisher).on_waited(since.as_nanos());
     }
 
     /// So many requests that arrived will never have a reply.
