@@ -63,8 +63,8 @@ async fn every_graph_serves_jobs_from_end_to_end() {
         // A tenth of the work, all of the calls.
         let mut graph = Graph::named(name).unwrap().stretched(0.1);
         graph.services.iter_mut().for_each(|service| certain(&mut service.steps));
-        let pages = tempfile::tempdir().unwrap();
         for kind in [CpuKind::Virtual, CpuKind::Quota] {
+            let pages = tempfile::tempdir().unwrap();
             let running = Running::start(&graph, pages.path(), kind);
             running.serve(20, 0).await.unwrap();
             for (service, visits) in graph.services.iter().zip(graph.visits()) {
@@ -112,8 +112,8 @@ fn two(pool: &str) -> Graph {
 /// caller, and the slow one looks well.
 #[tokio::test]
 async fn few_connections_hide_who_is_slow() {
-    let pages = tempfile::tempdir().unwrap();
     let serve = async |pool| {
+        let pages = tempfile::tempdir().unwrap();
         let running = Running::start(&two(pool), pages.path(), CpuKind::Virtual);
         running.serve(16, 0).await.unwrap();
         (running.counters("front"), running.counters("back"))

@@ -159,6 +159,16 @@ impl Drop for Agent {
     }
 }
 
+/// An agent that is to die by itself, and does not outlive a test that fails before that.
+struct Doomed(Child);
+
+impl Drop for Doomed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[track_caller]
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
@@ -340,20 +350,22 @@ fn whatever_the_step_at_which_it_dies_containers_have_what_they_had() {
     let publisher = publisher(&machine);
     let surge = Surge { publisher: &publisher };
     for (name, _) in Step::NAMED {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_seawall"))
-            .args(["node", "run", "--crash-at", name, "--set", "responder.way=doorbell"])
-            .arg("--config")
-            .arg(machine.config())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut child = Doomed(
+            Command::new(env!("CARGO_BIN_EXE_seawall"))
+                .args(["node", "run", "--crash-at", name, "--set", "responder.way=doorbell"])
+                .arg("--config")
+                .arg(machine.config())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap(),
+        );
         until(name, || {
             surge.serve();
             ring(&machine);
-            child.try_wait().unwrap().is_some()
+            child.0.try_wait().unwrap().is_some()
         });
-        assert_eq!(child.wait().unwrap().signal(), Some(Signal::SIGKILL as i32), "{name}");
+        assert_eq!(child.0.wait().unwrap().signal(), Some(Signal::SIGKILL as i32), "{name}");
         let saved = machine.folder.path().join("state/allocations.json");
         until(name, || machine.quotas() == SAVED && !saved.exists());
         assert!(machine.services_live(), "{name}");

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result};
 use clap::Args;
+use seawall_control::scaling::pool;
 use seawall_measure::Graph;
 use seawall_measure::graph::NAMES;
 
@@ -36,7 +37,10 @@ pub(super) fn run(options: &Options) -> Result<()> {
     let rows: Vec<[String; 7]> = (graph.services.iter().zip(graph.visits()).zip(&units))
         .map(|((service, visits), units)| {
             let work = graph.mean_work(&service.name);
-            let pools = service.pools.iter().map(|(callee, size)| format!("{callee} {size}"));
+            let pools = service.pools.iter().map(|(callee, size)| {
+                let busy = pool::size(capacity.jobs_per_second, graph.mean_latency(callee));
+                format!("{callee} {size} (busy {busy})")
+            });
             [
                 service.name.clone(),
                 graph.depth(&service.name).to_string(),
@@ -49,8 +53,15 @@ pub(super) fn run(options: &Options) -> Result<()> {
         })
         .collect();
     let head = ["service", "depth", "visits", "work", "units", "jobs/s", "pools"];
+    let hint = match graph.hops_behind_pools() {
+        0 => String::new(),
+        hops => format!(
+            "Of each pool so many connections are busy then while nobody waits (Little's law).\n\
+             The end of what is behind the pools is {hops} hops away: escalator.hint_start.\n"
+        ),
+    };
     print(&format!(
-        "{}\n\n{} units do {} jobs/s, which {} bounds.\n",
+        "{}\n\n{} units do {} jobs/s, which {} bounds.\n{hint}",
         grid::render(&head, 1, &[rows]),
         units.iter().sum::<u32>(),
         format::rate(capacity.jobs_per_second),

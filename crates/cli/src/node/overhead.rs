@@ -27,7 +27,7 @@ use seawall_abi::process::Process;
 use seawall_control::config::duration;
 use seawall_control::scaling;
 use seawall_node::agent::Agent;
-use seawall_node::agent::config::{Config, CpuActuator, Rule};
+use seawall_node::agent::config::{Config, CpuActuator, Rule, Way};
 use seawall_node::agent::hierarchy::{Hierarchies, Hierarchy, Version};
 use seawall_node::agent::pace::{self, Signals};
 use seawall_node::agent::state::State;
@@ -300,6 +300,8 @@ impl Bench {
             state: self.folder.0.join("state"),
             ..Config::default()
         };
+        // What watching packets costs is another measurement: `seawall node responder`.
+        config.responder.way = Way::Off;
         config.defaults.floor_milli = Some(MILLI[0] / 2);
         config.defaults.limit_milli = Some(MILLI[1]);
         config.defaults.initial_milli = Some(MILLI[0]);

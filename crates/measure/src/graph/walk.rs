@@ -47,6 +47,37 @@ impl Graph {
         depths
     }
 
+    /// Services in a row behind a pool, on the longest way: so far has a hint to go that is to reach
+    /// the end. 0 where there are no pools.
+    pub fn hops_behind_pools(&self) -> usize {
+        let behind = |callee: &String| 1 + self.height(callee);
+        self.services.iter().flat_map(|service| service.pools.keys()).map(behind).max().unwrap_or(0)
+    }
+
+    /// Services that a request passes after this one, on the longest way.
+    fn height(&self, name: &str) -> usize {
+        let callees = self.service(name).map(Service::callees).unwrap_or_default();
+        callees.into_iter().map(|callee| 1 + self.height(callee)).max().unwrap_or(0)
+    }
+
+    /// Mean time that a request to this service takes at the base frequency while nobody waits for
+    /// anything, those that it calls among it. Of branches the one with the longest mean counts,
+    /// so that it may be a little less. Nothing for an unknown name.
+    pub fn mean_latency(&self, name: &str) -> Duration {
+        self.service(name).map_or(Duration::ZERO, |service| self.latency_of(&service.steps))
+    }
+
+    fn latency_of(&self, steps: &[Step]) -> Duration {
+        let one = |step: &Step| {
+            let work = step.work.map_or(Duration::ZERO, |work| work.mean());
+            let call =
+                step.call.as_ref().map_or(Duration::ZERO, |callee| self.mean_latency(callee));
+            let longest = step.parallel.iter().map(|branch| self.latency_of(branch)).max();
+            scaled(work + call + longest.unwrap_or_default(), step.chance.unwrap_or(1.0))
+        };
+        steps.iter().map(one).sum()
+    }
+
     /// Requests that each service gets for one job, on average, in the table's order. Chances
     /// count; one visit to the first service is one job.
     pub fn visits(&self) -> Vec<f64> {
@@ -149,6 +180,7 @@ fn remake(steps: &mut [Step], change: &impl Fn(ServiceTime) -> Result<ServiceTim
 
 #[cfg(test)]
 mod tests {
+    use super::super::NAMES;
     use super::*;
 
     /// The front works 2 ms, asks the side at half of the jobs, and, beside its other work, the
@@ -195,6 +227,20 @@ mod tests {
         assert!(graph.downstream("nobody").is_empty());
         let depths = ["front", "side", "back"].map(|name| graph.depth(name));
         assert_eq!(depths, [0, 1, 2], "the longest way counts");
+    }
+
+    #[test]
+    fn what_is_behind_a_pool_takes_hops_and_time() {
+        let graph = Graph::read(DIAMOND).unwrap();
+        assert_eq!(graph.hops_behind_pools(), 1);
+        assert_eq!(graph.mean_latency("back"), Duration::from_millis(1));
+        assert_eq!(graph.mean_latency("side"), Duration::from_micros(4_500));
+        // 2 ms, and at half of the jobs the side, which takes longer than what goes on beside it.
+        assert_eq!(graph.mean_latency("front"), Duration::from_micros(4_250));
+        assert_eq!(graph.mean_latency("nobody"), Duration::ZERO);
+        let hops = NAMES.map(|name| Graph::named(name).unwrap().hops_behind_pools());
+        // chain, read-user-timeline, compose-post, and the hotels, which have no pools.
+        assert_eq!(hops, [4, 2, 3, 0, 0]);
     }
 
     #[test]
