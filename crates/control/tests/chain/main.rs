@@ -136,8 +136,8 @@ fn waits_that_are_told_while_they_last_are_seen_earlier() {
         let runs = runs(&Plan { tells_waits, pools: vec![24], ..Plan::default() }, ESCALATOR);
         mean(&runs, |run| {
             let hints = run.decisions.iter().filter(|it| it.contains(" 0 hint 0 -> 3"));
-            let at = hints.map(|it| it.split_once(' ').unwrap().0.parse::<f64>().unwrap());
-            at.filter(|at| *at >= 3_000.0).next().expect("a hint")
+            let mut at = hints.map(|it| it.split_once(' ').unwrap().0.parse::<f64>().unwrap());
+            at.find(|at| *at >= 3_000.0).expect("a hint")
         })
     };
     let (told, untold) = (first(true), first(false));

@@ -70,10 +70,12 @@ impl Graph {
     fn latency_of(&self, steps: &[Step]) -> Duration {
         let one = |step: &Step| {
             let work = step.work.map_or(Duration::ZERO, |work| work.mean());
-            let call =
-                step.call.as_ref().map_or(Duration::ZERO, |callee| self.mean_latency(callee));
+            let call = step.call.as_ref().map(|callee| self.mean_latency(callee));
             let longest = step.parallel.iter().map(|branch| self.latency_of(branch)).max();
-            scaled(work + call + longest.unwrap_or_default(), step.chance.unwrap_or(1.0))
+            scaled(
+                work + call.unwrap_or_default() + longest.unwrap_or_default(),
+                step.chance.unwrap_or(1.0),
+            )
         };
         steps.iter().map(one).sum()
     }
