@@ -47,8 +47,8 @@ impl Graph {
         depths
     }
 
-    /// Services in a row behind a pool, on the longest way: so far has a hint to go that is to reach
-    /// the end. 0 where there are no pools.
+    /// Services in a row behind a pool, on the longest way: so far has a hint to go to reach the
+    /// end. 0 where there are no pools.
     pub fn hops_behind_pools(&self) -> usize {
         let behind = |callee: &String| 1 + self.height(callee);
         self.services.iter().flat_map(|service| service.pools.keys()).map(behind).max().unwrap_or(0)
