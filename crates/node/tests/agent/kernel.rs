@@ -114,6 +114,42 @@ fn a_group_around_it_that_has_less_is_named() {
 }
 
 #[test]
+fn half_of_a_change_does_not_stand() {
+    let Some(group) = Group::create("half") else { return };
+    let (outer, inner) = (group.target(&group.outer), group.target(&group.inner));
+    let mut own = group.quota(None);
+    own.apply(&outer, 700).unwrap();
+    own.apply(&inner, 500).unwrap();
+    // In version 1 the quota of the shorter period is taken, and the period is not.
+    let applied = group.quota(Some(Duration::from_millis(10))).apply(&inner, 900);
+    if group.hierarchy.version == Version::V1 {
+        assert!(matches!(applied, Err(ActuatorError::Bound { has: 700, .. })), "{applied:?}");
+        assert_eq!(own.read(&inner).unwrap(), 500);
+    }
+}
+
+#[test]
+fn what_cannot_be_put_back_as_a_whole_stays_as_it_is() {
+    let Some(group) = Group::create("whole") else { return };
+    if group.hierarchy.version == Version::V2 {
+        return;
+    }
+    let (outer, inner) = (group.target(&group.outer), group.target(&group.inner));
+    let mut own = group.quota(None);
+    own.apply(&inner, 900).unwrap();
+    let saved = own.save(&inner).unwrap();
+    group.quota(Some(Duration::from_millis(10))).apply(&inner, 300).unwrap();
+    // Somebody lowers the group around it to less than what was saved.
+    own.apply(&outer, 700).unwrap();
+    let error = saved.restore().unwrap_err();
+    assert!(matches!(error, ActuatorError::Refused { .. }), "{error}");
+    assert_eq!(own.read(&inner).unwrap(), 300);
+    own.apply(&outer, 900).unwrap();
+    saved.restore().unwrap();
+    assert_eq!(own.read(&inner).unwrap(), 900);
+}
+
+#[test]
 fn a_group_that_goes_is_gone() {
     let Some(group) = Group::create("gone") else { return };
     let target = group.target(&group.inner);

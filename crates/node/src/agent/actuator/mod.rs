@@ -26,7 +26,7 @@ pub use cpuset::Cpuset;
 pub use kubernetes::Kubernetes;
 pub use published::{VirtualCpu, VirtualSpeed};
 pub use quota::Quota;
-pub(in crate::agent) use quota::QuotaLever;
+pub(crate) use quota::QuotaLever;
 pub use saved::{Saved, Write};
 
 /// An amount of CPU without bound.

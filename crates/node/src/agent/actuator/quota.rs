@@ -16,42 +16,49 @@ const PERIOD_DEFAULT_US: u64 = 100_000;
 /// A container's quota, held so that it can be changed at once: the file stays open, and nothing is
 /// read before.
 #[derive(Debug)]
-pub(in crate::agent) struct QuotaLever {
-    quota: Quota,
-    group: PathBuf,
-    file: Held,
-    period_us: u64,
+pub(crate) struct QuotaLever {
+    version: Version,
+    quota: Held,
+    /// Of version 1, which keeps it in a file of its own.
+    period: Option<Held>,
 }
 
 impl QuotaLever {
-    pub(in crate::agent) fn open(quota: &Quota, target: &Target) -> Result<Self, ActuatorError> {
-        let group = group_of(target)?.to_owned();
-        let path = group.join(match quota.version {
-            Version::V1 => "cpu.cfs_quota_us",
-            Version::V2 => "cpu.max",
-        });
-        let file = Held::open(&path).map_err(|source| files::failure(&path, "", source))?;
-        let period_us = quota.share(&group)?.period_us;
-        Ok(Self { quota: quota.clone(), group, file, period_us })
+    pub(crate) fn open(quota: &Quota, target: &Target) -> Result<Self, ActuatorError> {
+        let group = group_of(target)?;
+        let open = |name: &str| {
+            let path = group.join(name);
+            Held::open(&path).map_err(|source| files::failure(&path, "", source))
+        };
+        let version = quota.version;
+        let (quota, period) = match version {
+            Version::V1 => (open("cpu.cfs_quota_us")?, Some(open("cpu.cfs_period_us")?)),
+            Version::V2 => (open("cpu.max")?, None),
+        };
+        Ok(Self { version, quota, period })
     }
 
     /// Sets the quota, in the period that the group has; what then stands, as `read` would say.
-    pub(in crate::agent) fn write(&mut self, milli: u32) -> Result<u32, ActuatorError> {
-        let period_us = self.period_us;
+    pub(crate) fn write(&mut self, milli: u32) -> Result<u32, ActuatorError> {
+        let period_us = self.period_us()?;
         let quota_us = (u64::from(milli) * period_us / 1_000).max(QUOTA_LEAST_US);
-        let text = match self.quota.version {
+        let text = match self.version {
             Version::V1 => quota_us.to_string(),
             Version::V2 => format!("{quota_us} {period_us}"),
         };
-        let written = self.file.write(&text);
-        written.map_err(|source| files::failure(self.file.path(), &text, source))?;
+        let written = self.quota.write(&text);
+        written.map_err(|source| files::failure(self.quota.path(), &text, source))?;
         Ok(Share { quota_us: Some(quota_us), period_us }.milli())
     }
 
-    /// The period may have changed.
-    pub(in crate::agent) fn refresh(&mut self) -> Result<(), ActuatorError> {
-        self.period_us = self.quota.share(&self.group)?.period_us;
-        Ok(())
+    /// Read anew each time: who changes quota and period together leaves the share as it was, and a
+    /// quota of the other period would be many times too large.
+    fn period_us(&self) -> Result<u64, ActuatorError> {
+        let file = self.period.as_ref().unwrap_or(&self.quota);
+        let text = file.read().map_err(|source| files::failure(file.path(), "", source))?;
+        let period = text.split_whitespace().next_back().and_then(|period| period.parse().ok());
+        let wrong = || files::garbled(file.path(), &text, "a period");
+        period.filter(|period| *period > 0).ok_or_else(wrong)
     }
 }
 
@@ -63,6 +70,8 @@ pub struct Quota {
     period_us: Option<u64>,
     burst: f64,
 }
+
+type Written = Result<(), ActuatorError>;
 
 /// What a group has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,19 +134,31 @@ impl Quota {
     }
 
     /// Writes quota and period such that the group has at no time more than both together give:
-    /// version 1 has a file for each.
+    /// version 1 has a file for each. If the second is refused, the first is taken back: half of a
+    /// change may leave next to nothing.
     fn write(&self, group: &Path, before: Share, after: Share) -> Result<(), ActuatorError> {
-        let quota = after.quota_us.unwrap_or(0);
+        let quota = |share: Share| share.quota_us.map_or(-1, |quota| quota as i64);
         if self.version == Version::V2 {
-            return files::write(&group.join("cpu.max"), &format!("{quota} {}", after.period_us));
+            let text = format!("{} {}", quota(after), after.period_us);
+            return files::write(&group.join("cpu.max"), &text);
         }
-        let write_quota = || files::write(&group.join("cpu.cfs_quota_us"), &quota.to_string());
-        let write_period =
-            || files::write(&group.join("cpu.cfs_period_us"), &after.period_us.to_string());
+        let write_quota =
+            |share| files::write(&group.join("cpu.cfs_quota_us"), &quota(share).to_string());
+        let write_period = |share: Share| {
+            files::write(&group.join("cpu.cfs_period_us"), &share.period_us.to_string())
+        };
+        let both = |first: &dyn Fn(Share) -> Written, second: &dyn Fn(Share) -> Written| {
+            first(after)?;
+            second(after).inspect_err(|_| {
+                if let Err(error) = first(before) {
+                    tracing::warn!(%error, "half of a change stands");
+                }
+            })
+        };
         match after.period_us.cmp(&before.period_us) {
-            std::cmp::Ordering::Equal => write_quota(),
-            std::cmp::Ordering::Less => write_quota().and_then(|()| write_period()),
-            std::cmp::Ordering::Greater => write_period().and_then(|()| write_quota()),
+            std::cmp::Ordering::Equal => write_quota(after),
+            std::cmp::Ordering::Less => both(&write_quota, &write_period),
+            std::cmp::Ordering::Greater => both(&write_period, &write_quota),
         }
     }
 }

@@ -62,7 +62,30 @@ impl Saved {
     }
 }
 
+/// One group, or one CPU, after the other: what one refuses takes nothing from the next.
 fn restore_files(writes: &[Write]) -> Result<(), ActuatorError> {
+    let folders = writes.chunk_by(|one, next| one.path.parent() == next.path.parent());
+    let failed = folders.filter_map(|folder| restore_folder(folder).err()).collect::<Vec<_>>();
+    failed.into_iter().next().map_or(Ok(()), Err)
+}
+
+/// All of these files, or none: part of a quota and its period may be next to nothing.
+fn restore_folder(writes: &[Write]) -> Result<(), ActuatorError> {
+    let now = |Write { path, .. }: &Write| {
+        files::read(path).map(|text| Write { path: path.clone(), text })
+    };
+    let before: Result<Vec<Write>, _> = writes.iter().map(now).collect();
+    put(writes).inspect_err(|error| {
+        if let Ok(before) = before
+            && !error.is_gone()
+            && let Err(error) = put(&before)
+        {
+            tracing::warn!(%error, "part of what was saved stands");
+        }
+    })
+}
+
+fn put(writes: &[Write]) -> Result<(), ActuatorError> {
     let mut left: Vec<&Write> = writes.iter().collect();
     for _ in 0..writes.len() {
         let mut failed = None;

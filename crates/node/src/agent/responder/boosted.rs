@@ -38,10 +38,7 @@ impl Actuator for Boosted {
         }
         // It is not boosted, or somebody else has set it meanwhile.
         self.board.cancel(&mut state);
-        if state.base != amount {
-            state.base = amount;
-            state.refresh()?;
-        }
+        state.base = amount;
         Ok(amount)
     }
 
@@ -63,7 +60,6 @@ impl Actuator for Boosted {
         let mut state = row.lock();
         self.inner.apply(target, amount)?;
         state.base = self.inner.read(target)?;
-        state.refresh()?;
         self.board.again(&mut state)
     }
 

@@ -39,12 +39,10 @@ impl Lever {
         let told = reader.boost_until(until.as_nanos());
         told.map_err(|error| ActuatorError::Remote(format!("{}: {error}", reader.path().display())))
     }
-
-    /// The actuator has changed more than the amount.
-    pub(super) fn refresh(&mut self) -> Result<(), ActuatorError> {
-        if let Self::Quota(lever) = self { lever.refresh() } else { Ok(()) }
-    }
 }
+
+/// Bytes of such a file: two numbers.
+const HELD_MAX: usize = 64;
 
 /// A file of the kernel that stays open: to open it again takes longer than to write it.
 #[derive(Debug)]
@@ -57,13 +55,20 @@ pub(in crate::agent) struct Held {
 
 impl Held {
     pub(in crate::agent) fn open(path: &Path) -> std::io::Result<Self> {
-        let file = OpenOptions::new().write(true).open(path)?;
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
         let is_ordinary = file.metadata()?.len() > 0;
         Ok(Self { path: path.to_owned(), file, is_ordinary })
     }
 
     pub(in crate::agent) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What it holds now.
+    pub(in crate::agent) fn read(&self) -> std::io::Result<String> {
+        let mut bytes = [0; HELD_MAX];
+        let len = self.file.read_at(&mut bytes, 0)?;
+        Ok(String::from_utf8_lossy(&bytes[..len]).trim_end().to_owned())
     }
 
     /// Writes in one call, which the kernel takes as one command.
