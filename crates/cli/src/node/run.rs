@@ -37,6 +37,7 @@ Containers get back what they had when this ends, whatever ends it. docs/node.md
 of giving CPU needs.";
 
 /// How long an agent that is ending, or its watchdog, may hold the lock before this one gives up.
+/// While these put containers back they are given more time.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Options of `seawall node run`.
@@ -161,17 +162,22 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         return check(Agent::new(config, Box::new(scaler), interval, None)?);
     }
     options.crash_at.into_iter().for_each(crash::arm);
+    // It may have to wait, and does not ignore signals meanwhile: there is nothing to put back yet.
+    let open = || State::open_patiently(&config.state, PATIENCE);
+    let mut state = (!options.dry_run).then(open).transpose()?;
     let signals = Signals::listen().context("cannot handle signals")?;
-    let (mut state, mut watchdog, mut restored) = (None, None, 0);
-    if !options.dry_run {
-        let mut open = State::open_patiently(&config.state, PATIENCE)?;
+    let (mut watchdog, mut restored) = (None, 0);
+    if let Some(open) = &mut state {
         if !open.is_empty() {
             let done = open.restore();
             tracing::warn!(containers = done.restored, "put back what a crash had left");
             restored = done.restored;
-            told(&done)?;
+            told(&done).with_context(|| {
+                let saved = config.state.join("allocations.json");
+                let saved = saved.display();
+                format!("{saved} holds what they had: begin again, or put them back and remove it")
+            })?;
         }
-        state = Some(open);
         let program = std::env::current_exe().context("cannot find this program's file")?;
         let folder = config.state.display().to_string();
         let (agent, words) = (process::id().to_string(), ["node", "watchdog", "--state"]);
@@ -185,7 +191,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let mut agent = Agent::new(config, Box::new(scaler), interval, state)?;
     agent.status_mut().watchdog_starts = u64::from(watchdog.is_some());
     agent.respond()?;
-    listen.map_or(Ok(()), metrics::serve)?;
+    if let Some(address) = listen {
+        if !address.ip().is_loopback() {
+            tracing::warn!(%address, "whoever reaches it reads the metrics, and containers' names");
+        }
+        metrics::serve(address)?;
+    }
     let begun = Instant::now();
     let (mut published, mut known) = (None, Vec::new());
     let (mut ready, id) = (None, watchdog.as_ref().and_then(Watchdog::id));

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,13 @@ const LOCK: &str = "lock";
 /// The version of the file's format.
 const VERSION: u32 = 1;
 
+/// What stands in the lock's file behind the process that holds it, while that restores.
+const RESTORES: &str = "restores";
+
+/// How long that may take: a server that does not answer is asked five times, each time for 30 s at
+/// most, with waits in between.
+const RESTORING_MAX: Duration = Duration::from_secs(300);
+
 /// How often a lock is tried again.
 pub(super) const RETRY: Duration = Duration::from_millis(1);
 
@@ -37,25 +44,22 @@ pub(super) const RETRY: Duration = Duration::from_millis(1);
 pub struct State {
     folder: PathBuf,
     saved: BTreeMap<String, Vec<Saved>>,
-    _lock: Flock<File>,
+    lock: Flock<File>,
 }
 
 /// Why the folder cannot be used.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StateError {
-    /// Another agent runs.
-    #[error(
-        "another agent runs{}: it holds {}; stop it, or give this one another folder and other \
-         containers",
-        describe(pid),
-        path.display()
-    )]
+    /// Another agent runs, or puts containers back.
+    #[error("{}", locked(path, *pid, *restores))]
     Locked {
         /// The lock.
         path: PathBuf,
         /// Its process.
         pid: Option<u32>,
+        /// Whether it puts containers back.
+        restores: bool,
     },
     /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
@@ -79,8 +83,17 @@ pub enum StateError {
     },
 }
 
-fn describe(pid: &Option<u32>) -> String {
-    pid.map_or_else(String::new, |pid| format!(" as process {pid}"))
+fn locked(path: &Path, pid: Option<u32>, restores: bool) -> String {
+    let who = pid.map_or_else(String::new, |pid| format!(" as process {pid}"));
+    let lock = path.display();
+    if restores {
+        format!("an agent or its watchdog{who} puts containers back; it holds {lock} until then")
+    } else {
+        format!(
+            "another agent runs{who}: it holds {lock}; stop it, or give this one another folder \
+             and other containers"
+        )
+    }
 }
 
 /// Why one container is not put back.
@@ -131,34 +144,42 @@ impl State {
             .open(&path)
             .map_err(|source| io_error(&path, source))?;
         let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock);
-        let mut lock = lock.map_err(|(_, error)| match error {
+        let lock = lock.map_err(|(_, error)| match error {
             nix::errno::Errno::EWOULDBLOCK => {
-                let pid = fs::read_to_string(&path).ok().and_then(|pid| pid.trim().parse().ok());
-                StateError::Locked { path: path.clone(), pid }
+                let text = fs::read_to_string(&path).unwrap_or_default();
+                let mut words = text.split_whitespace();
+                let pid = words.next().and_then(|pid| pid.parse().ok());
+                let restores = words.next() == Some(RESTORES);
+                StateError::Locked { path: path.clone(), pid, restores }
             }
             error => io_error(&path, error.into()),
         })?;
-        let write = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
-        write.map_err(|source| io_error(&path, source))?;
         let saved = read(&folder.join(FILE))?;
-        Ok(Self { folder: folder.to_owned(), saved, _lock: lock })
+        let state = Self { folder: folder.to_owned(), saved, lock };
+        state.say("");
+        Ok(state)
     }
 
-    /// The same, and waits for somebody who holds the lock and is about to let it go: a watchdog
-    /// that restores, or an agent that is ending.
+    /// The same, and waits for somebody who holds the lock and is about to let it go: a watchdog or
+    /// an agent that puts containers back. An API server that is slow or away may make that long.
     ///
     /// # Errors
     ///
-    /// Those of [`open`](Self::open), if the lock is still held after `patience`.
+    /// Those of [`open`](Self::open), if the lock is still held after `patience`, or after five
+    /// minutes where who holds it puts containers back.
     pub fn open_patiently(folder: &Path, patience: Duration) -> Result<Self, StateError> {
         let begun = Instant::now();
+        let mut is_told = false;
         loop {
-            match Self::open(folder) {
-                Err(StateError::Locked { .. }) if begun.elapsed() < patience => {
-                    std::thread::sleep(RETRY);
-                }
-                opened => return opened,
+            let opened = Self::open(folder);
+            let Err(StateError::Locked { pid, restores, .. }) = opened else { return opened };
+            if begun.elapsed() >= if restores { RESTORING_MAX } else { patience } {
+                return opened;
             }
+            if restores && !std::mem::replace(&mut is_told, true) {
+                tracing::info!(pid, "waits until containers have been put back");
+            }
+            std::thread::sleep(RETRY);
         }
     }
 
@@ -218,7 +239,13 @@ impl State {
     /// Puts all containers back, and forgets those for which that worked or is in vain.
     pub fn restore(&mut self) -> Restored {
         let mut done = Restored::default();
-        let (mut left, mut restorer) = (BTreeMap::new(), Restorer::default());
+        self.say(RESTORES);
+        let mut left = BTreeMap::new();
+        let pods = self.saved.values().flatten().filter_map(|saved| match saved {
+            Saved::Pod(resize) => Some(&**resize),
+            _ => None,
+        });
+        let mut restorer = Restorer::all(pods);
         for (key, saved) in std::mem::take(&mut self.saved) {
             let put = saved.iter().map(|saved| saved.restore_with(&mut restorer));
             let failed = put.filter_map(Result::err).collect::<Vec<_>>();
@@ -244,7 +271,18 @@ impl State {
         if let Err(error) = written {
             done.failed.push((path.display().to_string(), error.to_string()));
         }
+        self.say("");
         done
+    }
+
+    /// Tells whoever finds the lock taken what goes on.
+    fn say(&self, what: &str) {
+        let text = format!("{} {what}", std::process::id());
+        let text = format!("{}\n", text.trim_end());
+        let said = self.lock.set_len(0).and_then(|()| self.lock.write_all_at(text.as_bytes(), 0));
+        if let Err(error) = said {
+            tracing::debug!(%error, "others do not know what goes on");
+        }
     }
 
     /// Replaces the file at once or not at all.
@@ -335,6 +373,23 @@ mod tests {
         assert!(text.contains(&format!("process {}", std::process::id())), "{text}");
         drop(state);
         State::open(folder.path()).unwrap();
+    }
+
+    #[test]
+    fn who_puts_containers_back_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = State::open(folder.path()).unwrap();
+        let wait = || State::open_patiently(folder.path(), Duration::ZERO);
+        assert!(matches!(wait(), Err(StateError::Locked { restores: false, .. })));
+        state.say(RESTORES);
+        let error = State::open(folder.path()).unwrap_err().to_string();
+        let pid = format!("as process {} puts containers back", std::process::id());
+        assert!(error.contains(&pid), "{error}");
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(wait);
+            drop(state);
+            waiting.join().unwrap().unwrap();
+        });
     }
 
     #[test]

@@ -4,12 +4,13 @@ use std::fs;
 
 use seawall_node::agent::actuator::kubernetes::Requests;
 use seawall_node::agent::actuator::{Actuator, ActuatorError, Saved, Target, UNLIMITED};
-use serde_json::json;
+use seawall_node::agent::state::State;
+use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use super::server::Reply;
+use super::server::{Asked, Reply};
 use super::{Bench, eventually, list, pod, willing, with_pod};
-use crate::fixtures::POD;
+use crate::fixtures::{POD, cgroupfs_pod, id};
 
 const RESIZE: &str = "/api/v1/namespaces/shop/pods/cart-0/resize?fieldManager=seawall-node";
 
@@ -225,4 +226,89 @@ fn the_most_is_what_groups_around_the_pod_have() {
     let (most, _) = bench.kubernetes.ceiling(&bench.target).unwrap();
     assert_eq!(most, 3_000);
     assert_eq!(bench.kubernetes.least(&bench.target), 10);
+}
+
+/// Another pod, in whose group this target is.
+fn second(bench: &Bench) -> Target {
+    let group = cgroupfs_pod("burstable", OTHER, &id('b'));
+    let cpu = bench.folder.path().join(group.trim_start_matches('/'));
+    fs::create_dir_all(&cpu).unwrap();
+    fs::write(cpu.join("cpu.max"), "100000 100000\n").unwrap();
+    Target { name: "other".to_owned(), cpu: Some(cpu), ..Target::default() }
+}
+
+const OTHER: &str = "7c9f2d1e-1f7a-4a53-9c59-0d5b1f7a5b8c";
+
+fn other() -> Value {
+    let mut other = pod("1");
+    other["metadata"]["name"] = json!("cart-1");
+    other["metadata"]["uid"] = json!(OTHER);
+    let id = format!("containerd://{}", id('b'));
+    other["status"]["containerStatuses"][0]["containerID"] = json!(id);
+    other
+}
+
+/// Lists two pods, and lets the first resize wait until somebody opens the gate.
+fn gated(gate: oneshot::Receiver<()>) -> impl FnMut(&Asked) -> Reply + Send + 'static {
+    let mut gate = Some(gate);
+    move |asked| match gate.take_if(|_| asked.method == "PATCH") {
+        Some(gate) => Reply::Gate(gate, pod("1100m").to_string()),
+        None if asked.path.starts_with("/api/v1/pods?") => {
+            Reply::Json(200, list(&[pod("1"), other()]))
+        }
+        None => Reply::Json(200, other().to_string()),
+    }
+}
+
+#[test]
+fn an_answer_that_does_not_come_holds_up_one_container() {
+    let (open, gate) = oneshot::channel();
+    let mut bench = Bench::new(gated(gate));
+    let second = second(&bench);
+    bench.read();
+    bench.kubernetes.read(&second).unwrap();
+    bench.apply(1_100);
+    eventually(|| (bench.server.patches().len() == 1).then_some(()));
+    bench.kubernetes.apply(&second, 1_200).unwrap();
+    fs::write(second.cpu.as_ref().unwrap().join("cpu.max"), "120000 100000\n").unwrap();
+    eventually(|| bench.kubernetes.settle(&second)).result.unwrap();
+    assert!(bench.kubernetes.settle(&bench.target).is_none(), "it is not answered yet");
+    open.send(()).unwrap();
+    bench.kubelet(1_100);
+    bench.settled().unwrap();
+}
+
+#[test]
+fn containers_are_put_back_side_by_side() {
+    let (open, gate) = oneshot::channel();
+    let (mut script, mut open) = (gated(gate), Some(open));
+    let mut bench = Bench::new(move |asked| {
+        // The first is answered when the second has come.
+        if asked.method == "PATCH" && asked.path.contains("cart-1") {
+            let _ = open.take().map(|open| open.send(()));
+        }
+        script(asked)
+    });
+    let second = second(&bench);
+    let target = bench.target.clone();
+    let mut state = State::open(&bench.folder.path().join("state")).unwrap();
+    for target in [target, second] {
+        let saved = bench.kubernetes.save(&target).unwrap();
+        state.save([(target.name, vec![saved])]).unwrap();
+    }
+    let done = state.restore();
+    assert_eq!((done.restored, done.failed.len()), (2, 0), "{done:?}");
+    assert_eq!(bench.server.patches().len(), 2);
+}
+
+#[test]
+fn another_pod_of_its_name_is_not_taken_for_it() {
+    let mut bench = Bench::new(with_pod(|_| {
+        let mut reborn = pod("1500m");
+        reborn["metadata"]["uid"] = json!(OTHER);
+        Reply::Json(200, reborn.to_string())
+    }));
+    bench.read();
+    bench.apply(1_500);
+    assert!(bench.settled().unwrap_err().is_gone());
 }

@@ -155,6 +155,10 @@ fn parse(url: &str) -> Result<(String, u16, String), &'static str> {
     if uri.query().is_some() {
         return Err(wrong);
     }
+    // It is written down and shown.
+    if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+        return Err("it must hold no user and no password: write https://HOST:PORT");
+    }
     let host = uri.host().filter(|host| !host.is_empty()).ok_or(wrong)?;
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
     Ok((host, uri.port_u16().unwrap_or(443), uri.path().trim_end_matches('/').to_owned()))
@@ -356,7 +360,8 @@ mod tests {
         assert_eq!(parsed("https://10.0.0.1:6443").as_deref(), Ok("10.0.0.1 6443 "));
         assert_eq!(parsed("https://api.example/k8s/").as_deref(), Ok("api.example 443 /k8s"));
         assert_eq!(parsed("https://[fd00::1]:6443").as_deref(), Ok("fd00::1 6443 "));
-        for wrong in ["http://10.0.0.1", "10.0.0.1:6443", "", "https://", "https://a/?b", "/x"] {
+        let wrong = ["http://10.0.0.1", "10.0.0.1:6443", "", "https://", "https://a/?b", "/x"];
+        for wrong in wrong.into_iter().chain(["https://me:secret@10.0.0.1:6443"]) {
             assert!(parsed(wrong).unwrap_err().contains("https://HOST:PORT"), "{wrong}");
         }
         assert_eq!(authority("fd00::1", 443), "[fd00::1]:443");

@@ -149,7 +149,7 @@ impl Kubernetes {
         };
         let node = settings.node_name(environment, hostname).ok_or(CannotResize::NoNode)?;
         let (retries, rate) = (settings.retries_max, settings.requests_per_second);
-        let (worker, shared) = Worker::start(server.clone(), node.clone(), retries, rate)?;
+        let (worker, shared) = Worker::start(&server, &node, retries, rate)?;
         shared.want_list();
         shared
             .first_list()
@@ -270,6 +270,11 @@ impl Controlled {
         Settled { result: Err(error) }
     }
 
+    fn gone(&mut self) -> Settled {
+        self.wish = None;
+        Settled { result: Err(ActuatorError::Gone) }
+    }
+
     /// Takes what the server said. Some if that ends the wish.
     fn on_answer(&mut self, answer: worker::Answer, settle: Duration) -> Option<Settled> {
         let now = Instant::now();
@@ -279,11 +284,10 @@ impl Controlled {
             return None;
         }
         let pod = match answer.result {
-            Ok(pod) => pod,
-            Err(error) if error.code() == Some(404) => {
-                self.wish = None;
-                return Some(Settled { result: Err(ActuatorError::Gone) });
-            }
+            // Another one may have its name: that one is no business of ours.
+            Ok(pod) if pod.uid == self.place.uid => pod,
+            Ok(_) => return Some(self.gone()),
+            Err(error) if error.code() == Some(404) => return Some(self.gone()),
             // What is in force is not known; that it was accepted is.
             Err(_) if answer.milli.is_none() && !wish.is_last_look => return None,
             Err(error) => return Some(self.fail(error.into())),

@@ -16,7 +16,7 @@ pub(super) fn milli(text: &str) -> Option<u32> {
     }
     let mantissa: u128 = digits.parse().ok()?;
     let (binary, exponent) = factor(suffix)?;
-    let exponent = exponent + 3 - fraction.len() as i32;
+    let exponent = exponent.checked_add(3 - fraction.len() as i32)?;
     let value = mantissa.checked_mul(1 << (10 * binary))?;
     let value = match u32::try_from(exponent) {
         Ok(up) => value.checked_mul(10_u128.checked_pow(up)?)?,
@@ -97,6 +97,8 @@ mod tests {
             "1e",
             "1ex",
             "1e99",
+            "1e2147483647",
+            "0.12345e-2147483648",
             "9E",
             "5000000",
             "0x1",

@@ -1,15 +1,17 @@
 //! Puts containers back through the API server, for who has nothing but the saved state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use serde::{Deserialize, Serialize};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
+use tokio::task::JoinSet;
 use tokio::time;
 
 use super::api::{ApiError, Call, Client, Server};
 use super::pods::{self, Place};
-use super::worker::backoff;
+use super::worker::{LANES, backoff};
 use crate::agent::actuator::ActuatorError;
 
 /// How often it is tried when the server cannot be reached or has no time.
@@ -28,47 +30,94 @@ pub struct Resize {
     pub request: Option<String>,
 }
 
-/// Connections to servers, for as long as containers are put back.
+/// What came of those that were asked for together, and who cannot be reached.
 #[derive(Debug, Default)]
 pub struct Restorer {
-    runtime: Option<Runtime>,
-    clients: BTreeMap<Server, Client>,
+    done: BTreeMap<(Server, Place), Result<bool, ApiError>>,
     /// Servers that could not be reached: once is enough for all containers.
     away: BTreeMap<Server, ApiError>,
 }
 
 impl Restorer {
-    /// Asks for what the pod said. The kubelet then does it, a little later.
+    /// Asks for all of these now, several at a time.
+    pub(in crate::agent) fn all<'a>(saved: impl Iterator<Item = &'a Resize>) -> Self {
+        let mut restorer = Self::default();
+        if let Err(problem) = restorer.ask(saved.cloned().collect()) {
+            tracing::warn!(%problem, "pods are put back one after the other");
+        }
+        restorer
+    }
+
+    /// Asks for what the pod said, if that has not been done. The kubelet then does it, a little
+    /// later.
     pub(in crate::agent::actuator) fn restore(
         &mut self,
         saved: &Resize,
     ) -> Result<(), ActuatorError> {
-        if let Some(error) = self.away.get(&saved.server) {
-            return Err(error.clone().into());
+        let key = (saved.server.clone(), saved.place.clone());
+        if !self.done.contains_key(&key) {
+            self.ask(VecDeque::from([saved.clone()])).map_err(ActuatorError::Remote)?;
         }
-        if self.runtime.is_none() {
-            let built = Builder::new_current_thread().enable_all().build();
-            let none = |error| ActuatorError::Remote(format!("no runtime: {error}"));
-            self.runtime = Some(built.map_err(none)?);
+        match self.done.remove(&key) {
+            Some(Ok(true)) => Ok(()),
+            Some(Ok(false)) => Err(ActuatorError::Gone),
+            Some(Err(error)) => Err(error.into()),
+            None => Err(ActuatorError::Remote("who put it back has panicked".to_owned())),
         }
-        let Some(runtime) = &self.runtime else { return Ok(()) };
-        let server = &saved.server;
-        let client =
-            self.clients.entry(server.clone()).or_insert_with(|| Client::new(server.clone()));
+    }
+
+    fn ask(&mut self, waiting: VecDeque<Resize>) -> Result<(), String> {
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        let lanes = waiting.len().min(LANES);
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
+        let shared = Arc::new(Mutex::new((waiting, std::mem::take(self))));
+        let all = async {
+            let lanes = (0..lanes).map(|_| lane(Arc::clone(&shared)));
+            let mut lanes: JoinSet<()> = lanes.collect();
+            while lanes.join_next().await.is_some() {}
+        };
         // A thread of its own: who calls may be in a runtime already, and those do not nest.
-        let put =
-            thread::scope(|scope| scope.spawn(|| runtime.block_on(put(client, saved))).join());
-        let put = put.unwrap_or_else(|_| Err(ApiError::Local("it has panicked".to_owned())));
-        match put {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(ActuatorError::Gone),
-            Err(error) => {
-                if error.is_transient() && error.code().is_none() {
-                    self.away.insert(server.clone(), error.clone());
-                }
-                Err(error.into())
+        let _ = thread::scope(|scope| scope.spawn(|| runtime.block_on(all)).join());
+        *self = std::mem::take(&mut lock(&shared).1);
+        Ok(())
+    }
+}
+
+type Shared = Arc<Mutex<(VecDeque<Resize>, Restorer)>>;
+
+fn lock(shared: &Shared) -> MutexGuard<'_, (VecDeque<Resize>, Restorer)> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Puts one after the other back, until none is waiting.
+async fn lane(shared: Shared) {
+    let mut clients = BTreeMap::<Server, Client>::new();
+    loop {
+        let (saved, away) = {
+            let mut shared = lock(&shared);
+            let Some(saved) = shared.0.pop_front() else { return };
+            let away = shared.1.away.get(&saved.server).cloned();
+            (saved, away)
+        };
+        let server = &saved.server;
+        let result = match away {
+            Some(error) => Err(error),
+            None => {
+                let new = || Client::new(server.clone());
+                put(clients.entry(server.clone()).or_insert_with(new), &saved).await
             }
+        };
+        let restorer = &mut lock(&shared).1;
+        if let Err(error) = &result
+            && error.is_transient()
+            && error.code().is_none()
+        {
+            restorer.away.insert(server.clone(), error.clone());
         }
+        restorer.done.insert((saved.server, saved.place), result);
     }
 }
 

@@ -1,19 +1,24 @@
 //! The thread that talks to the API server, so that decisions do not wait for it.
 //!
 //! ```text
-//!   agent ── wish for a container ──► jobs (the latest for each) ──► worker ──► API server
+//!   agent ── wish for a container ──► jobs (the latest for each) ──► lanes ──► API server
 //!         ◄─ answers, pods ──────────────────────────────────────────┘
 //! ```
+//!
+//! Each lane has a connection and one request under way, so that an answer which does not come
+//! holds up one container, and not all.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
+use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use hyper::body::Bytes;
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use tokio::time;
 
 use super::api::{ApiError, Call, Client, Server};
@@ -21,6 +26,9 @@ use super::pods::{self, Place, Pod};
 
 /// Containers with a wish that is under way: more than a node has pods (110 by default).
 const JOBS_MAX: usize = 1_024;
+
+/// Requests under way at the same time, to one server.
+pub(super) const LANES: usize = 8;
 
 /// Pages of pods; there are 100 on each.
 const PAGES_MAX: u32 = 100;
@@ -50,7 +58,9 @@ pub(super) struct Answer {
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     inner: Mutex<Inner>,
+    /// There is something to do. Who takes it tells the next lane, if there is more.
     wake: Notify,
+    stop: Notify,
     listed: Condvar,
 }
 
@@ -63,7 +73,11 @@ struct Inner {
     list: Option<Result<(), ApiError>>,
     queue: VecDeque<Place>,
     jobs: BTreeMap<Place, Job>,
+    /// Containers with a request under way, and whether somebody waits for the answer.
+    busy: BTreeMap<Place, bool>,
     answers: BTreeMap<Place, Answer>,
+    /// When the newest request was sent, or is to be.
+    turn: Option<Instant>,
     is_stopping: bool,
 }
 
@@ -100,6 +114,9 @@ impl Shared {
         inner.queue.retain(|queued| queued != place);
         inner.jobs.remove(place);
         inner.answers.remove(place);
+        if let Some(is_awaited) = inner.busy.get_mut(place) {
+            *is_awaited = false;
+        }
     }
 
     pub(super) fn answer(&self, place: &Place) -> Option<Answer> {
@@ -138,14 +155,11 @@ impl Shared {
         if inner.is_stopping {
             return Next::Stop;
         }
-        if std::mem::take(&mut inner.is_list_wanted) {
-            return Next::List;
+        let next = inner.take();
+        if !matches!(next, Next::Wait) && inner.has_more() {
+            self.wake.notify_one();
         }
-        let Some(place) = inner.queue.pop_front() else { return Next::Wait };
-        match inner.jobs.remove(&place) {
-            Some(job) => Next::Job(place, job),
-            None => Next::Wait,
-        }
+        next
     }
 
     /// A job that came after one that is under way.
@@ -154,6 +168,15 @@ impl Shared {
         let job = inner.jobs.remove(place)?;
         inner.queue.retain(|queued| queued != place);
         Some(job)
+    }
+
+    /// How long to wait for the next request's turn, which is `gap` after the one before.
+    fn turn(&self, gap: Duration) -> Duration {
+        let mut inner = self.lock();
+        let now = Instant::now();
+        let at = inner.turn.map_or(now, |last| now.max(last + gap));
+        inner.turn = Some(at);
+        at - now
     }
 
     fn is_stopping(&self) -> bool {
@@ -165,7 +188,9 @@ impl Shared {
         if let Ok(pod) = &answer.result {
             inner.pods.insert(pod.uid.clone(), pod.clone());
         }
-        inner.answers.insert(place, answer);
+        if inner.busy.remove(&place) == Some(true) {
+            inner.answers.insert(place, answer);
+        }
     }
 
     fn put_list(&self, list: Result<Vec<Pod>, ApiError>) {
@@ -178,6 +203,33 @@ impl Shared {
     }
 }
 
+impl Inner {
+    fn take(&mut self) -> Next {
+        if std::mem::take(&mut self.is_list_wanted) {
+            return Next::List;
+        }
+        let Some(place) = self.free().and_then(|at| self.queue.remove(at)) else {
+            return Next::Wait;
+        };
+        match self.jobs.remove(&place) {
+            Some(job) => {
+                self.busy.insert(place.clone(), true);
+                Next::Job(place, job)
+            }
+            None => Next::Wait,
+        }
+    }
+
+    /// Of the containers that wait, the first without a request under way.
+    fn free(&self) -> Option<usize> {
+        self.queue.iter().position(|place| !self.busy.contains_key(place))
+    }
+
+    fn has_more(&self) -> bool {
+        self.is_list_wanted || self.free().is_some()
+    }
+}
+
 /// The thread.
 #[derive(Debug)]
 pub(super) struct Worker {
@@ -187,23 +239,25 @@ pub(super) struct Worker {
 
 impl Worker {
     pub(super) fn start(
-        server: Server,
-        node: String,
+        server: &Server,
+        node: &str,
         retries_max: u32,
         requests_per_second: u32,
     ) -> io::Result<(Self, Arc<Shared>)> {
         let shared = Arc::<Shared>::default();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let mut talk = Talk {
+        let lane = |_| Lane {
             shared: Arc::clone(&shared),
-            client: Client::new(server),
-            node,
+            client: Client::new(server.clone()),
+            node: node.to_owned(),
             retries_max,
             gap: Duration::from_secs(1) / requests_per_second,
-            last: None,
         };
+        let lanes: Vec<Lane> = (0..LANES).map(lane).collect();
         let thread = thread::Builder::new().name("kubernetes".to_owned()).spawn(move || {
-            runtime.block_on(talk.run());
+            runtime.block_on(async {
+                lanes.into_iter().map(Lane::run).collect::<JoinSet<()>>().join_all().await;
+            });
             // A name that is still being looked up is not waited for.
             runtime.shutdown_background();
         })?;
@@ -214,7 +268,8 @@ impl Worker {
     /// resize of ours comes after what somebody else then asks for.
     pub(super) fn stop(&mut self) {
         self.shared.lock().is_stopping = true;
-        self.shared.wake.notify_one();
+        self.shared.wake.notify_waiters();
+        self.shared.stop.notify_waiters();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -229,23 +284,34 @@ impl Drop for Worker {
     }
 }
 
-struct Talk {
+struct Lane {
     shared: Arc<Shared>,
     client: Client,
     node: String,
     retries_max: u32,
-    /// Between two requests.
+    /// Between two requests of all lanes.
     gap: Duration,
-    last: Option<Instant>,
 }
 
-impl Talk {
-    async fn run(&mut self) {
+impl Lane {
+    async fn run(mut self) {
         let shared = Arc::clone(&self.shared);
         loop {
-            match shared.next() {
+            let next = {
+                // Before it looks, so that what comes after that is noticed.
+                let mut wake = pin!(shared.wake.notified());
+                wake.as_mut().enable();
+                match shared.next() {
+                    Next::Wait => {
+                        wake.await;
+                        continue;
+                    }
+                    next => next,
+                }
+            };
+            match next {
                 Next::Stop => return,
-                Next::Wait => shared.wake.notified().await,
+                Next::Wait => {}
                 Next::List => shared.put_list(self.list().await),
                 Next::Job(place, job) => self.job(place, job).await,
             }
@@ -297,10 +363,10 @@ impl Talk {
     }
 
     async fn call(&mut self, call: &Call) -> Result<Bytes, ApiError> {
-        if let Some(last) = self.last {
-            self.rest(self.gap.saturating_sub(last.elapsed())).await;
+        self.rest(self.shared.turn(self.gap)).await;
+        if self.shared.is_stopping() {
+            return Err(ApiError::Local("the agent ends".to_owned()));
         }
-        self.last = Some(Instant::now());
         self.client.call(call).await
     }
 
@@ -316,12 +382,10 @@ impl Talk {
 
     /// Waits, but not when it is to stop.
     async fn rest(&self, wait: Duration) {
-        let until = time::Instant::now() + wait;
-        while !self.shared.is_stopping() {
-            match time::timeout_at(until, self.shared.wake.notified()).await {
-                Ok(()) => {}
-                Err(_) => return,
-            }
+        let mut stop = pin!(self.shared.stop.notified());
+        stop.as_mut().enable();
+        if !self.shared.is_stopping() {
+            let _ = time::timeout(wait, stop).await;
         }
     }
 }
@@ -365,6 +429,26 @@ mod tests {
         let Next::Job(second, _) = shared.next() else { panic!("nothing to do") };
         assert_eq!(second, place("b"));
         assert!(matches!(shared.next(), Next::Wait));
+    }
+
+    #[test]
+    fn a_container_has_one_request_under_way() {
+        let shared = Shared::default();
+        let answer = || Answer { milli: None, result: Err(ApiError::Local(String::new())) };
+        shared.push(&place("a"), resize(100));
+        assert!(matches!(shared.next(), Next::Job(..)));
+        shared.push(&place("a"), resize(200));
+        shared.push(&place("b"), resize(300));
+        let Next::Job(next, _) = shared.next() else { panic!("nothing to do") };
+        assert_eq!(next, place("b"));
+        assert!(matches!(shared.next(), Next::Wait), "the first is not answered");
+        shared.put_answer(place("a"), answer());
+        assert!(shared.answer(&place("a")).is_some());
+        assert!(matches!(shared.next(), Next::Job(..)));
+        // Nobody waits for it any more.
+        shared.forget(&place("a"));
+        shared.put_answer(place("a"), answer());
+        assert!(shared.answer(&place("a")).is_none());
     }
 
     #[test]
