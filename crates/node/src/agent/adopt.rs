@@ -62,8 +62,10 @@ impl Agent {
             None => self.of_pages(),
         };
         let there: BTreeSet<&String> = candidates.iter().map(|candidate| &candidate.key).collect();
-        let is_gone = |key: &&String| !there.contains(key);
-        let gone: Vec<String> = self.containers.keys().filter(is_gone).cloned().collect();
+        let is_gone =
+            |(key, tracked): &(&String, &Tracked)| !there.contains(key) || !tracked.is_same();
+        let gone = self.containers.iter().filter(is_gone).map(|(key, _)| key.clone());
+        let gone: Vec<String> = gone.collect();
         self.strangers.retain(|key, _| there.contains(key));
         self.status.gone += gone.len() as u64;
         self.drop_containers(&gone);
@@ -84,6 +86,8 @@ impl Agent {
             }
             None => found.name,
         };
+        // Who makes a group names it, and names are shown.
+        let name = name.replace(char::is_control, "?");
         let folder =
             |of: Option<&super::hierarchy::Hierarchy>| of.map(|of| of.folder(&found.group));
         let hierarchies = self.hierarchies.as_ref();
@@ -289,30 +293,17 @@ impl Agent {
         }
     }
 
-    /// Whether groups around containers have less than these may get.
+    /// What groups around containers let these have. It changes when somebody changes those.
     fn look_around(&mut self) {
+        let unit = self.config.unit_milli;
         for tracked in self.containers.values_mut() {
-            let Some((has, group)) = self.cpu.ceiling(&tracked.target) else {
-                tracked.bound_by = None;
-                continue;
-            };
-            let most = has / self.config.unit_milli;
-            if most >= tracked.limits.limit {
-                if tracked.bound_by.as_ref() != Some(&group) {
-                    tracked.bound_by = None;
-                }
-                continue;
+            let most = tracked.limit_asked.saturating_mul(unit);
+            if let Some(pod) = &mut tracked.pod {
+                pod.follow(&mut *self.cpu, most);
             }
-            if tracked.bound_by.is_none() {
-                tracing::warn!(
-                    container = %tracked.name,
-                    group = %group.display(),
-                    milli = has,
-                    "a group around it has less than it might get"
-                );
-            }
-            tracked.limits.limit = most.max(tracked.limits.floor);
-            tracked.bound_by = Some(group);
+            let ceiling = self.cpu.ceiling(&tracked.target);
+            tracked.ceiling = ceiling.as_ref().map(|(milli, _)| *milli);
+            tracked.bind(ceiling, unit);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use super::audit::Measured;
 use super::config::{Bounds, Config, Rule};
 use super::hierarchy::{Hierarchy, Version};
 use super::pages::Pages;
+use super::pod::Raised;
 
 /// A container that the agent manages.
 #[derive(Debug)]
@@ -20,7 +22,13 @@ pub(super) struct Tracked {
     pub(super) id: ContainerId,
     pub(super) name: String,
     pub(super) target: Target,
+    /// Device and inode of its group or page: another one may get its name.
+    identity: Option<(u64, u64)>,
     pub(super) limits: Limits,
+    /// Its limit where no group around it has less.
+    pub(super) limit_asked: u32,
+    /// What groups around it have, thousandths of a CPU.
+    pub(super) ceiling: Option<u32>,
     pub(super) expected: Expected,
     pub(super) depth: u16,
     /// Containers that it calls.
@@ -48,8 +56,8 @@ pub(super) struct Tracked {
     pub(super) contests: u32,
     /// The group around it that has less than its limit.
     pub(super) bound_by: Option<PathBuf>,
-    /// Where the state of its pod's group is kept, if that was raised for it.
-    pub(super) pod: Option<String>,
+    /// Its pod's group, if that was raised for it.
+    pub(super) pod: Option<Raised>,
     /// Whether what it has could be read in this pass: of others nothing is decided.
     pub(super) is_seen: bool,
     /// What went wrong with it last: the same is told once.
@@ -135,8 +143,11 @@ impl Tracked {
         Self {
             id,
             name: target.name.clone(),
+            identity: identity(&target),
             target,
             limits,
+            limit_asked: limits.limit,
+            ceiling: None,
             expected: known.expected,
             depth: known.depth,
             calls: known.calls.clone(),
@@ -160,6 +171,36 @@ impl Tracked {
             score: 0,
             is_unmet: false,
             growing_until_ns: 0,
+        }
+    }
+
+    /// Whether its group or page is still the one that was found: a service that is started anew
+    /// may have another of the same name.
+    pub(super) fn is_same(&self) -> bool {
+        identity(&self.target) == self.identity
+    }
+
+    /// It gets no more than groups around it have, as long as these have no more.
+    pub(super) fn bind(&mut self, ceiling: Option<(u32, PathBuf)>, unit: u32) {
+        let most = ceiling.as_ref().map_or(u32::MAX, |(milli, _)| milli / unit);
+        self.limits.limit = self.limit_asked.min(most.max(self.limits.floor));
+        match ceiling.filter(|_| most < self.limit_asked) {
+            Some((milli, group)) => {
+                if self.bound_by.is_none() {
+                    tracing::warn!(
+                        container = %self.name,
+                        group = %group.display(),
+                        milli,
+                        "a group around it has less than it might get"
+                    );
+                }
+                self.bound_by = Some(group);
+            }
+            None => {
+                if self.bound_by.take().is_some() {
+                    tracing::info!(container = %self.name, "groups around it have enough again");
+                }
+            }
         }
     }
 
@@ -250,6 +291,12 @@ impl Tracked {
             shed: grown(|counters| counters.shed),
         })
     }
+}
+
+fn identity(target: &Target) -> Option<(u64, u64)> {
+    let path = target.cpu.as_ref().or(target.cpuset.as_ref()).or(target.page.as_ref())?;
+    let found = fs::symlink_metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
 }
 
 /// What stays of the counters of a service that has ended.

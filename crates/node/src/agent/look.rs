@@ -10,7 +10,7 @@ use super::status::Status;
 impl Agent {
     /// Reads what each container has, and notices what others have changed.
     pub(super) fn read_back(&mut self, time: f64) {
-        let mut gone = Vec::new();
+        let (mut gone, mut chosen) = (Vec::new(), Vec::new());
         let is_virtual = self.config.actuator.cpu == CpuActuator::Virtual;
         let contests_max = self.config.contests_max;
         for (key, tracked) in &mut self.containers {
@@ -39,6 +39,8 @@ impl Agent {
                         self.entries.push(entry(time, tracked, change, why, result));
                     }
                 }
+                // What is there now is another container, of which the next look finds out.
+                Ok(_) if !tracked.is_same() => gone.push(key.clone()),
                 Ok(amount) => {
                     tracked.is_seen = true;
                     let change = foreign(tracked, amount, self.config.unit_milli);
@@ -47,12 +49,7 @@ impl Agent {
                     self.entries.push(entry(time, tracked, change, "changed by others", "noticed"));
                     // What others have chosen is the truth that is put back in the end.
                     let saved = save(&mut *self.cpu, self.frequency.as_deref_mut(), tracked);
-                    if let (Some(state), Ok(saved)) = (&mut self.state, saved)
-                        && let Err(error) = state.save([(key.clone(), saved)])
-                    {
-                        self.status.error("state");
-                        tracing::warn!(%error, "what others have chosen is not saved");
-                    }
+                    chosen.extend(saved.ok().map(|saved| (key.clone(), saved)));
                 }
                 Err(error) if error.is_gone() => gone.push(key.clone()),
                 Err(error) => {
@@ -67,6 +64,13 @@ impl Agent {
                 tracked.level = level as u16;
                 tracked.is_level_known = true;
             }
+        }
+        // All at once: who reloads systemd changes every service, and a write waits for the disk.
+        if let Some(state) = self.state.as_mut().filter(|_| !chosen.is_empty())
+            && let Err(error) = state.save(chosen)
+        {
+            self.status.error("state");
+            tracing::warn!(%error, "what others have chosen is not saved");
         }
         let is_lost = |tracked: &Tracked| {
             !is_virtual && (tracked.contests > contests_max || tracked.amount == UNLIMITED)
@@ -92,8 +96,11 @@ impl Agent {
                 if let Some(frequency) = &mut self.frequency {
                     frequency.forget(&tracked.target);
                 }
+                if let Some(response) = &self.response {
+                    response.forget(&tracked.target);
+                }
                 if let (Some(pod), Some(state)) = (&tracked.pod, &mut self.state)
-                    && let Err(error) = state.put_back(pod)
+                    && let Err(error) = state.put_back(&pod.key)
                 {
                     tracing::debug!(%error, "a pod's group is put back in the end");
                 }

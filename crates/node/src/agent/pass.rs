@@ -404,9 +404,7 @@ impl Agent {
             Err(ActuatorError::Bound { has, ref group, .. }) => {
                 // Until containers are looked for again, it gets no more than that.
                 self.status.error("bound");
-                let most = (has / self.config.unit_milli).max(tracked.limits.floor);
-                tracked.limits.limit = tracked.limits.limit.min(most);
-                tracked.bound_by = Some(group.clone());
+                tracked.bind(Some((has, group.clone())), self.config.unit_milli);
                 Ok(())
             }
             Err(ActuatorError::Gone) => Err(ActuatorError::Gone),

@@ -2,8 +2,8 @@
 //!
 //! A kubelet gives a pod's group the sum of its containers' limits. Where that is one container,
 //! the group around it has what the container had at first, and would keep it there. It is raised
-//! once, to what the container may get at most; the container's own quota binds after that. Both
-//! are put back in the end.
+//! to what the container may get at most, as far as the groups around the pod let it; the
+//! container's own quota binds after that. Both are put back in the end.
 //!
 //! Of a pod with several containers each could take what was raised for another: there the pod's
 //! group binds, and the containers' limits are lowered to that.
@@ -57,6 +57,31 @@ impl Raise {
     }
 }
 
+/// A pod's group that was raised.
+#[derive(Debug)]
+pub(super) struct Raised {
+    /// Where its state is kept.
+    pub(super) key: String,
+    target: Target,
+    /// What it was given.
+    has: u32,
+}
+
+impl Raised {
+    /// Raises it further, when the groups around the pod have got more, and nobody else has set it.
+    pub(super) fn follow(&mut self, cpu: &mut dyn Actuator, most: u32) {
+        let to = cpu.ceiling(&self.target).map_or(most, |(around, _)| around.min(most));
+        if to <= self.has || !matches!(cpu.read(&self.target), Ok(has) if has == self.has) {
+            return;
+        }
+        let applied = cpu.apply(&self.target, to).and_then(|()| cpu.read(&self.target));
+        match applied {
+            Ok(has) => self.has = has,
+            Err(error) => tracing::debug!(%error, "{} is not raised further", self.target.name),
+        }
+    }
+}
+
 /// Whether one group in this folder has a bound. The group of a pod's sandbox has none.
 fn is_alone(cpu: &mut dyn Actuator, pod: &Path) -> bool {
     let Ok(entries) = fs::read_dir(pod) else { return false };
@@ -81,6 +106,8 @@ impl Agent {
         if let Err(error) = applied {
             trouble(&mut self.status, tracked, &error);
         }
-        tracked.pod = Some(key);
+        // What stands there is what counts: quotas are whole microseconds.
+        let has = self.cpu.read(&target).unwrap_or(from);
+        tracked.pod = Some(Raised { key, target, has });
     }
 }

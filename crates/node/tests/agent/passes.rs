@@ -312,6 +312,52 @@ fn containers_that_come_and_go_between_passes() {
 }
 
 #[test]
+fn a_group_around_binds_only_as_long_as_it_has_less() {
+    for version in [Version::V1, Version::V2] {
+        let machine = services(version, &[("a", 50_000)]);
+        machine.group("/system.slice", Some(70_000));
+        let config = config(&machine);
+        let mut bench = Bench::new(machine, config, |containers| {
+            containers.iter().map(|container| to(container, 15)).collect()
+        });
+        for (around, limit) in [(Some(70_000), 7), (Some(110_000), 11), (None, 20)] {
+            bench.machine.group("/system.slice", around);
+            bench.pass();
+            let one = &bench.agent.status().containers["a.service"];
+            assert_eq!((one.limit, one.is_bound), (limit, limit < 20));
+            assert_eq!(one.units, limit.min(15));
+        }
+    }
+}
+
+#[test]
+fn a_service_that_is_started_anew_is_another_container() {
+    for version in [Version::V1, Version::V2] {
+        let machine = services(version, &[("a", 50_000)]);
+        let mut config = config(&machine);
+        config.contests_max = 0;
+        let mut bench = Bench::new(machine, config, |containers| {
+            containers.iter().map(|container| to(container, 9)).collect()
+        });
+        bench.pass();
+        for round in 1..=3 {
+            let group = bench.machine.cpu("/system.slice/a.service");
+            let old = bench.machine.cpu("/old");
+            fs::rename(&group, &old).unwrap();
+            bench.machine.group("/system.slice/a.service", Some(40_000));
+            fs::remove_dir_all(&old).unwrap();
+            bench.pass();
+            bench.pass();
+            let status = bench.agent.status();
+            assert_eq!((status.gone, status.foreign_changes, status.left_alone), (round, 0, 0));
+            assert_eq!(bench.units(), BTreeMap::from([("a.service", 9)]));
+        }
+        bench.agent.close();
+        assert!(quota(&bench, "a").starts_with("40000"), "{}", quota(&bench, "a"));
+    }
+}
+
+#[test]
 fn a_container_without_bounds_is_left_alone_unless_told_what_to_give() {
     let machine = Machine::new(Version::V2);
     for name in ["free", "told"] {

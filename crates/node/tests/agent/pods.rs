@@ -76,6 +76,31 @@ fn a_pod_is_raised_no_further_than_what_is_around_it() {
     assert_eq!(quota_us(&bench.machine, &pod), "100000");
     let one = bench.agent.status().containers.values().next().unwrap();
     assert_eq!((one.units, one.limit, one.is_bound), (10, 10, true));
+    // Somebody raises that: the pod and its container may follow.
+    bench.machine.group("/kubepods.slice", Some(120_000));
+    bench.pass();
+    assert_eq!(quota_us(&bench.machine, &pod), "120000");
+    let one = bench.agent.status().containers.values().next().unwrap();
+    assert_eq!((one.units, one.limit, one.is_bound), (12, 12, true));
+    bench.machine.group("/kubepods.slice", None);
+    bench.pass();
+    let one = bench.agent.status().containers.values().next().unwrap();
+    assert_eq!((one.limit, one.is_bound), (15, false));
+    assert_eq!(bench.agent.close().failed.len(), 0);
+    assert_eq!(quota_us(&bench.machine, &pod), "80000");
+}
+
+#[test]
+fn what_others_gave_a_pod_is_not_raised_further() {
+    let (machine, pod) = pod(Version::V2, &[('a', Some(80_000))]);
+    machine.group("/kubepods.slice", Some(100_000));
+    let mut bench = bench(machine);
+    bench.pass();
+    assert_eq!(quota_us(&bench.machine, &pod), "100000");
+    bench.machine.group(&pod, Some(90_000));
+    bench.machine.group("/kubepods.slice", None);
+    bench.pass();
+    assert_eq!(quota_us(&bench.machine, &pod), "90000");
 }
 
 #[test]

@@ -1,11 +1,17 @@
 //! What services say of themselves, and what the agent makes of it.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
 
-use seawall_abi::page::{Orders, Publisher, Reader};
+use seawall_abi::page::{Orders, Publisher, Reader, Sample};
 use seawall_control::scaling::Container;
-use seawall_node::agent::config::{Config, CpuActuator};
+use seawall_control::scaling::escalator::HintForm;
+use seawall_node::agent::Agent;
+use seawall_node::agent::audit::Entry;
+use seawall_node::agent::config::{Config, CpuActuator, Rule};
 use seawall_node::agent::hierarchy::Version;
+use seawall_node::agent::state::State;
 
 use crate::fixtures::Machine;
 use crate::passes::{Bench, INTERVAL_NS, config, idle, publisher, services, to};
@@ -80,7 +86,7 @@ fn the_cpu_time_of_modelled_cores_is_what_their_service_says() {
     publisher.set_cpu_time(5_000_000);
     bench.pass();
     let used = bench.last().containers[0].cpu_time;
-    assert_eq!(used, Some(std::time::Duration::from_millis(5)));
+    assert_eq!(used, Some(Duration::from_millis(5)));
 }
 
 /// Wants one more than it has, for each container.
@@ -109,7 +115,7 @@ fn a_promise_ends_with_the_lease_whatever_the_interval() {
     let machine = services(Version::V2, &[("a", 50_000)]);
     machine.enter(std::process::id(), "/system.slice/a.service");
     let mut config = config(&machine);
-    config.lease = std::time::Duration::from_nanos(INTERVAL_NS * 2);
+    config.lease = Duration::from_nanos(INTERVAL_NS * 2);
     let publisher = publisher(&config.pages, "cart");
     let mut bench = Bench::new(machine, config, more);
     publisher.beat(bench.now_ns);
@@ -136,4 +142,51 @@ fn orders_hold_between_passes_that_are_far_apart() {
         bench.agent.beat(now_ns);
     }
     assert!(!publisher.orders().hold(now_ns + lease_ns), "without it, they end");
+}
+
+#[test]
+fn requests_that_are_late_for_no_known_reason_raise_who_gets_them_but_not_the_entry() {
+    let machine = Machine::new(Version::V2);
+    let mut config = modelled(&machine);
+    for (name, depth) in [("entry", 0), ("behind", 1)] {
+        let service = Some(name.to_owned());
+        config.containers.push(Rule { name: name.to_owned(), service, depth, ..Rule::default() });
+    }
+    config.scaling.escalator.hint = HintForm::Residual;
+    let (entry, behind) = (publisher(&config.pages, "entry"), publisher(&config.pages, "behind"));
+    let (policy, state) = (config.scaling.build(7).unwrap(), State::open(&config.state).unwrap());
+    let interval = Duration::from_nanos(INTERVAL_NS);
+    let mut agent = Agent::new(config, Box::new(policy), interval, Some(state)).unwrap();
+    let mut now_ns = 1_000_000_000;
+    let mut serve = |agent: &mut Agent, late_us: u64| {
+        // Jobs begin at the entry; behind it, what they did there is known and not late.
+        for (page, from_start_us, upstream_us) in [(&entry, 0, 0), (&behind, 100 + late_us, 100)] {
+            for _ in 0..10 {
+                page.shard(0).on_arrival();
+                page.shard(0).on_completion(&Sample {
+                    exec_ns: 100_000,
+                    time_from_start_ns: Some(from_start_us * 1_000),
+                    upstream_exec_ns: upstream_us * 1_000,
+                    ..Sample::default()
+                });
+            }
+            page.beat(now_ns);
+        }
+        agent.pass(now_ns, 0.0);
+        now_ns += INTERVAL_NS;
+    };
+    let log = |agent: &Agent| -> Vec<Entry> {
+        let text = fs::read_to_string(agent.audit_path()).unwrap_or_default();
+        let entries = text.lines().map(|line| serde_json::from_str::<Entry>(line).unwrap());
+        entries.filter(|entry| entry.reason.contains("late")).collect()
+    };
+    // Low load, until it is known what is usual.
+    (0..600).for_each(|_| serve(&mut agent, 50));
+    assert_eq!(log(&agent), []);
+    (0..50).for_each(|_| serve(&mut agent, 5_000));
+    let late = log(&agent);
+    assert!(!late.is_empty() && late.iter().all(|entry| entry.container == "behind"), "{late:?}");
+    // It was at ease before, and had its floor.
+    assert_eq!((late[0].change.as_str(), late[0].result.as_str()), ("units 1 -> 2", "applied"));
+    assert_eq!(behind.orders().granted_milli / 1_000, agent.status().containers["behind"].units);
 }
