@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use super::actuator::kubernetes;
 pub use super::responder::config::{PathWindow, Responder, Way};
+use crate::responder::EXPECTED_MAX;
 
 /// Everything that can be set. Only containers that something here asks for are touched.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -396,8 +397,9 @@ impl Rule {
             ("expected_exec", self.expected_exec),
             ("expected_time_from_start", self.expected_time_from_start),
         ] {
-            if time.is_some_and(|time| time.is_zero()) {
-                return refuse(field(name), "0s", "more than nothing, or leave it out to learn it");
+            if let Some(time) = time.filter(|time| time.is_zero() || *time > EXPECTED_MAX) {
+                let allowed = "allowed: more than 0s and at most 60m; left out, it is learned";
+                return refuse(field(name), &duration::format(time), allowed);
             }
         }
         let name = format!("containers[{place}]");
@@ -524,7 +526,11 @@ mod tests {
             ("[[containers]]\nname = 'a'\nservice = '**a'", "containers[0].service is `**a`"),
             (
                 "[[containers]]\nname = 'a'\nservice = 'a'\nexpected_exec = '0s'",
-                "containers[0].expected_exec is 0s",
+                "containers[0].expected_exec is 0s; allowed: more than 0s and at most 60m",
+            ),
+            (
+                "[[containers]]\nname = 'a'\nservice = 'a'\nexpected_time_from_start = '61m'",
+                "containers[0].expected_time_from_start is 61m",
             ),
             (
                 "[[containers]]\nname = 'a'\nservice = 'a'\ninitial_milli = 5\nfloor_milli = 6",

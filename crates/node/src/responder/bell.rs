@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use nix::sys::stat::{Mode, umask};
 use seawall_abi::responder::{DOORBELL, LATE_SIZE, Late};
 use seawall_control::Instant;
 use seawall_control::scaling::responder;
@@ -19,6 +21,13 @@ use super::clock::monotonic_now;
 use super::config::{Config, Path, Refused, Service, allowed};
 use super::table::{Services, Slot, Table};
 use super::worker::{Boost, Decision, Raised, Shared, WorkerConfig, WorkerStats, enter};
+
+/// Rings that are heard in a [`PAUSE`]. Then the thread, which has real-time priority, sleeps for
+/// one: who rings without end takes no CPU from others.
+const RINGS_MAX: u32 = 64;
+
+/// The socket holds what comes while the thread sleeps, or has no room for it.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// The agent's end of the doorbell (docs/metrics-page.md): a thread that listens, freezes paths as
 /// the program in the kernel does, and raises. It ends when this is dropped, and lowers what is
@@ -84,7 +93,7 @@ pub enum BellError {
     #[error("the FirstResponder's configuration is refused")]
     Config(#[from] Refused),
     /// Another agent is there.
-    #[error("somebody listens at {0} already")]
+    #[error("somebody listens at {0} already; stop it, or give this agent another folder of pages")]
     Taken(PathBuf),
     /// There is no socket to be had.
     #[error("cannot listen at {path}")]
@@ -214,16 +223,31 @@ fn lock(ear: &Mutex<Ear>) -> MutexGuard<'_, Ear> {
 
 /// `None` if somebody listens there.
 fn bind(path: &FilePath) -> io::Result<Option<UnixDatagram>> {
-    match UnixDatagram::bind(path) {
+    match open(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             if UnixDatagram::unbound()?.connect(path).is_ok() {
                 return Ok(None);
             }
             fs::remove_file(path)?;
-            UnixDatagram::bind(path).map(Some)
+            open(path).map(Some)
         }
         bound => bound.map(Some),
     }
+}
+
+/// The socket, at which whoever may put a page beside it may ring: services of other users, too.
+///
+/// Its mode comes from the mask of the process. To change that of the path afterwards would be to
+/// change what somebody has put there meanwhile.
+fn open(path: &FilePath) -> io::Result<UnixDatagram> {
+    static MASK: Mutex<()> = Mutex::new(());
+    let folder = path.parent().map(fs::metadata).transpose()?;
+    let writes = folder.map_or(0, |folder| folder.mode() & 0o022);
+    let _turn = MASK.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = umask(Mode::from_bits_truncate(0o022 & !writes));
+    let bound = UnixDatagram::bind(path);
+    umask(before);
+    bound
 }
 
 fn listen(
@@ -235,8 +259,17 @@ fn listen(
 ) -> io::Result<()> {
     let mut raised = Raised::new(boost, shared);
     let mut bytes = [0; LATE_SIZE + 1];
+    let (mut since, mut rings) = (monotonic_now(), 0);
     while !shared.stop.load(Ordering::Relaxed) {
-        let sleep = raised.lower_until(monotonic_now());
+        let now = monotonic_now();
+        let sleep = raised.lower_until(now);
+        if now.since(since) >= PAUSE {
+            (since, rings) = (now, 0);
+        } else if rings >= RINGS_MAX {
+            thread::sleep(PAUSE);
+            continue;
+        }
+        rings += 1;
         socket.set_read_timeout(Some(sleep))?;
         let len = match socket.recv(&mut bytes) {
             Ok(len) => len,
@@ -307,6 +340,7 @@ impl Ear {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
     use std::sync::mpsc::{Sender, channel};
 
     use seawall_abi::responder::Doorbell;
@@ -364,6 +398,22 @@ mod tests {
 
         fn lower(&mut self, slot: Slot) -> io::Result<()> {
             self.0.send(vec![slot]).map_err(io::Error::other)
+        }
+    }
+
+    #[test]
+    fn who_may_publish_may_ring() {
+        let folder = tempfile::tempdir().unwrap();
+        for (folder_mode, mode) in [(0o1777, 0o777), (0o770, 0o775), (0o755, 0o755)] {
+            let mode_of = |path: &FilePath| fs::metadata(path).unwrap().mode() & 0o777;
+            let permissions = fs::Permissions::from_mode(folder_mode);
+            fs::set_permissions(folder.path(), permissions).unwrap();
+            let worker = WorkerConfig { priority: None };
+            let (tell, _told) = channel();
+            let boost = Box::new(Teller(tell));
+            let bell = Bell::listen(folder.path(), &Config::default(), worker, boost).unwrap();
+            assert_eq!(mode_of(&folder.path().join(DOORBELL)), mode, "{folder_mode:o}");
+            drop(bell);
         }
     }
 

@@ -66,7 +66,7 @@ impl Config {
 }
 
 /// More is a mistake, and nanoseconds must not overflow.
-const DURATION_MAX: Duration = Duration::from_secs(3600);
+pub(crate) const DURATION_MAX: Duration = Duration::from_secs(3600);
 
 /// Where a request's header tells the job's start and its path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -40,6 +40,7 @@ use seawall_control::Instant;
 pub use bell::{Bell, BellError, BellStats};
 pub use boosts::Boosts;
 pub use clock::monotonic_now;
+pub(crate) use config::DURATION_MAX as EXPECTED_MAX;
 pub use config::{Config, Path, Protocol, RAISED_MAX, Refused, SERVICES_MAX, Service};
 pub use stats::Stats;
 pub use table::{Services, Slot};

@@ -1,5 +1,6 @@
 //! The agent on recorded trees of files, and on this machine's control groups.
 
+mod boosts;
 mod discovery;
 mod fixtures;
 mod kernel;

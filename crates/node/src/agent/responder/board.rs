@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use seawall_control::Instant;
+use seawall_control::scaling::responder::{BOOSTED_MAX, Turn};
 
 use super::config::Responder;
 use super::lever::Lever;
@@ -64,6 +65,8 @@ pub(in crate::agent) struct Counts {
     pub(in crate::agent) room: AtomicU64,
     /// Cut at the limit times the factor, or by a group around it.
     pub(in crate::agent) limit: AtomicU64,
+    /// Left out because it had been boosted for long enough.
+    pub(in crate::agent) share: AtomicU64,
     pub(in crate::agent) failures: AtomicU64,
     pub(in crate::agent) untold: AtomicU64,
 }
@@ -98,6 +101,9 @@ pub(super) struct State {
     most: u32,
     /// Who has boosted it, and until when.
     by: BTreeSet<Slot>,
+    /// Its own share of time: several services may raise the same container one after the other,
+    /// each within its share.
+    turn: Turn,
     until: Instant,
     since: Instant,
 }
@@ -132,6 +138,7 @@ impl Board {
             lent: 0,
             most: u32::MAX,
             by: BTreeSet::new(),
+            turn: Turn::default(),
             until: Instant::ORIGIN,
             since: Instant::ORIGIN,
         };
@@ -181,13 +188,14 @@ impl Board {
         }
     }
 
-    /// Boosts that the worker should have ended: it has died.
+    /// Boosts that the worker should have ended, when it has died; and what could not be lowered.
     pub(super) fn sweep(&self, now: Instant) {
         const LATE: Duration = Duration::from_secs(1);
         for (_, row) in self.rows() {
             let is_over = {
                 let state = row.lock();
-                !state.by.is_empty() && now.since(state.until) > LATE
+                let is_held = !state.by.is_empty() || state.written.is_some();
+                is_held && now.since(state.until) > LATE
             };
             if is_over {
                 self.judge(&self.end(&row, now, "nobody has ended it"));
@@ -307,11 +315,18 @@ impl Board {
             state.lever.until(now).map_err(io::Error::other)?;
             state.until = now;
         }
-        self.give_back(&mut state);
-        let Some(has) = state.written.take() else { return Ok(()) };
+        let Some(has) = state.written else {
+            self.give_back(&mut state);
+            return Ok(());
+        };
         let base = state.base;
         let result = match state.lever.write(base) {
-            Ok(_) | Err(ActuatorError::Gone) => Ok(()),
+            Ok(_) | Err(ActuatorError::Gone) => {
+                state.written = None;
+                self.give_back(&mut state);
+                Ok(())
+            }
+            // What stands there is nobody's choice: it is tried again.
             Err(error) => Err(io::Error::other(error)),
         };
         self.tell(row, state.change(has, base), why.to_owned(), &result);
@@ -323,7 +338,6 @@ impl Board {
         self.give_back(state);
         state.written = None;
         if !state.by.is_empty() {
-            state.lever.refresh()?;
             self.lift(state)?;
         }
         Ok(())
@@ -362,8 +376,10 @@ impl State {
         format!("boost {what} {from} -> {to}")
     }
 
-    pub(super) fn refresh(&mut self) -> Result<(), ActuatorError> {
-        self.lever.refresh()
+    /// Whether a boost lies within its share of time.
+    fn grants(&mut self, decision: &Decision) -> bool {
+        let granted = self.turn.grant(decision.at, decision.until, BOOSTED_MAX);
+        granted == Some(decision.until)
     }
 }
 
@@ -395,6 +411,15 @@ impl Boost for Booster {
             let Some(rows) = slots.get(slot) else { continue };
             let raised = self.raised.entry(*slot).or_default();
             for row in rows {
+                if !row.lock().grants(decision) {
+                    // The slot's boost goes on, and would take it along.
+                    raised.retain(|other| !Arc::ptr_eq(other, row));
+                    board.counts.share.fetch_add(1, Relaxed);
+                    let one = board.lower(row, *slot);
+                    board.counts.failures.fetch_add(u64::from(one.is_err()), Relaxed);
+                    result = result.and(one);
+                    continue;
+                }
                 if !raised.iter().any(|other| Arc::ptr_eq(other, row)) {
                     raised.push(row.clone());
                 }
@@ -414,5 +439,80 @@ impl Boost for Booster {
             result = result.and(one);
         }
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::agent::actuator::{Quota, QuotaLever, Target};
+    use crate::agent::hierarchy::{Hierarchy, Version};
+
+    /// A container with half of a CPU, which two slots raise.
+    fn board(group: &Path) -> Arc<Board> {
+        fs::write(group.join("cpu.max"), "50000 100000\n").unwrap();
+        let mount = group.to_owned();
+        let hierarchy = Hierarchy { version: Version::V2, mount, root: "/".to_owned() };
+        let quota = Quota::new(&hierarchy, None, 0.0);
+        let key = group.to_owned();
+        let target = Target { cpu: Some(key.clone()), ..Target::default() };
+        let lever = Lever::Quota(QuotaLever::open(&quota, &target).unwrap());
+        let board = Board::new(&Responder::default(), 100);
+        board.track(key.clone(), lever, 500);
+        board.set_room(500, 4_000);
+        board.set_slots(BTreeMap::from([(0, vec![key.clone()]), (1, vec![key])]));
+        Arc::new(board)
+    }
+
+    fn decision(slot: Slot, at: u64, until: u64) -> Decision {
+        let ms = |ms: u64| Instant::from_micros(ms * 1_000);
+        let (at, until) = (ms(at), ms(until));
+        Decision { at, until, late_by: Duration::ZERO, path: 0, raised: vec![slot] }
+    }
+
+    #[test]
+    fn whom_several_services_raise_is_boosted_for_half_of_the_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let board = board(folder.path());
+        let row = board.row(&folder.path().to_owned()).unwrap();
+        let mut booster = Booster::new(board.clone());
+        let mut until = BTreeMap::<Slot, u64>::new();
+        let mut boosted = Vec::new();
+        for ms in 0..6_000 {
+            let due = until.iter().filter(|(_, end)| **end <= ms).map(|(slot, _)| *slot);
+            for slot in due.collect::<Vec<_>>() {
+                until.remove(&slot);
+                booster.lower(slot).unwrap();
+            }
+            if ms % 20 == 0 {
+                // Each keeps within its own share, and their turns follow each other.
+                let slot = Slot::from(ms % 1_000 >= 500);
+                let end = (ms + 100).min((ms / 500 + 1) * 500);
+                booster.raise(&decision(slot, ms, end)).unwrap();
+                until.insert(slot, end);
+            }
+            boosted.push(row.lock().written.is_some());
+        }
+        let count = |of: &[bool]| of.iter().filter(|is| **is).count();
+        assert_eq!(boosted.windows(1_000).map(count).max(), Some(500));
+        assert_eq!(count(&boosted), 3_000, "and no less");
+        assert!(board.counts.share.load(Relaxed) > 0);
+    }
+
+    #[test]
+    fn what_a_boost_gives_is_taken_back_and_lent_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let board = board(folder.path());
+        let mut booster = Booster::new(board.clone());
+        let holds = || fs::read_to_string(folder.path().join("cpu.max")).unwrap();
+        for round in 0..3 {
+            booster.raise(&decision(0, round * 1_000, round * 1_000 + 100)).unwrap();
+            assert_eq!((holds().as_str(), lock(&board.room).lent), ("100000 100000", 500));
+            booster.lower(0).unwrap();
+            assert_eq!((holds().as_str(), lock(&board.room).lent), ("50000 100000", 0));
+        }
     }
 }

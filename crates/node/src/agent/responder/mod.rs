@@ -14,7 +14,7 @@ mod downstream;
 mod lever;
 mod respond;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path as FilePath;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,9 +22,10 @@ use std::time::Duration;
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::agent::actuator::Target;
 use crate::responder::{
-    Bell, BellError, FirstResponder, Path, Refused, Service, Services, Slot, Unavailable,
-    WorkerConfig,
+    Bell, BellError, FirstResponder, Path, Refused, SERVICES_MAX, Service, Services, Slot,
+    Unavailable, WorkerConfig,
 };
 use board::{Board, Booster};
 use config::{Responder, Way};
@@ -60,6 +61,8 @@ pub(super) struct Response {
     board: Arc<Board>,
     services: Services,
     list: Vec<Service>,
+    /// Services that there are no slots for.
+    unwatched: usize,
     window: Duration,
     /// When the clock was last compared, and counts were read.
     tended_ns: Option<u64>,
@@ -110,6 +113,7 @@ impl Response {
             board,
             services: Services::default(),
             list: Vec::new(),
+            unwatched: 0,
             window,
             tended_ns: None,
             logged: (0, 0),
@@ -145,6 +149,20 @@ impl Response {
         Ok(())
     }
 
+    /// Leaves out those that there are no slots for.
+    fn cut(&mut self, list: &mut Vec<Service>) {
+        let unwatched = list.len().saturating_sub(SERVICES_MAX);
+        if unwatched > self.unwatched {
+            tracing::warn!(unwatched, "late requests of {SERVICES_MAX} services are seen, no more");
+        }
+        self.unwatched = unwatched;
+        list.truncate(SERVICES_MAX);
+        if unwatched > 0 {
+            let there: BTreeSet<String> = list.iter().map(|service| service.name.clone()).collect();
+            list.iter_mut().for_each(|one| one.downstream.retain(|name| there.contains(name)));
+        }
+    }
+
     fn set_services(&mut self, list: Vec<Service>) -> Result<(), Refused> {
         if list == self.list {
             return Ok(());
@@ -156,6 +174,11 @@ impl Response {
         }
         self.list = list;
         Ok(())
+    }
+
+    /// A container has gone.
+    pub(super) fn forget(&self, target: &Target) {
+        self.board.forget(&boosted::key(target));
     }
 
     fn slot(&self, service: &str) -> Option<Slot> {
@@ -196,7 +219,8 @@ impl Response {
         let counts = self.board.counts();
         let load =
             |of: &std::sync::atomic::AtomicU64| of.load(std::sync::atomic::Ordering::Relaxed);
-        status.cut = [("room", load(&counts.room)), ("limit", load(&counts.limit))].into();
+        let cut = [("room", &counts.room), ("limit", &counts.limit), ("share", &counts.share)];
+        status.cut = cut.map(|(why, count)| (why, load(count))).into();
         (status.failures, status.unlogged) = (load(&counts.failures), load(&counts.untold));
         status
     }

@@ -23,7 +23,7 @@ use crate::agent::audit::Entry;
 use crate::agent::config::{CpuActuator, FrequencyActuator};
 use crate::agent::containers::Tracked;
 use crate::agent::pages::Page;
-use crate::responder::{Protocol, RAISED_MAX, Service};
+use crate::responder::{EXPECTED_MAX, Protocol, RAISED_MAX, Service};
 
 /// How often clocks are compared and counts are read.
 const TEND_NS: u64 = 1_000_000_000;
@@ -127,11 +127,12 @@ impl Agent {
                 }
             }
             let limit = tracked.limits.limit.saturating_mul(self.config.unit_milli);
-            let ceiling = self.cpu.ceiling(&tracked.target).map(|(milli, _)| milli);
-            response.board.set_most(&its, limit, ceiling);
+            response.board.set_most(&its, limit, tracked.ceiling);
         }
         let told = response.set_window(self.window());
-        let told = told.and_then(|()| response.set_services(self.services()));
+        let mut services = self.services();
+        response.cut(&mut services);
+        let told = told.and_then(|()| response.set_services(services));
         if let Err(error) = told {
             self.status.error("responder");
             tracing::warn!(%error, "the FirstResponder knows what it knew before");
@@ -146,7 +147,9 @@ impl Agent {
         let mut ports = BTreeMap::<u16, u32>::new();
         for tracked in self.containers.values() {
             let expected = self.expected(tracked).time_from_start;
-            let Some(expected) = expected.filter(|time| !time.is_zero()) else { continue };
+            // What was learned may be anything: one absurd time must not keep all from being told.
+            let is_allowed = |time: &Duration| !time.is_zero() && *time <= EXPECTED_MAX;
+            let Some(expected) = expected.filter(is_allowed) else { continue };
             for path in tracked.pages.keys() {
                 let Some(port) = self.pages.page(path).map(Page::port) else { continue };
                 if port == 0 {
@@ -163,30 +166,33 @@ impl Agent {
         // In network namespaces of their own, several may have a port; a packet does not tell.
         found.retain(|(_, service)| ports[&service.port] == 1);
         let calls = self.calls();
-        let of: Vec<(ContainerId, String)> =
-            found.iter().map(|(id, service)| (*id, service.name.clone())).collect();
+        let mut names = BTreeMap::<ContainerId, Vec<String>>::new();
+        for (id, service) in &found {
+            names.entry(*id).or_default().push(service.name.clone());
+        }
         for (id, service) in &mut found {
             let below = downstream(&calls, *id);
-            let names = of.iter().filter(|(id, _)| below.contains(id)).map(|(_, name)| name);
-            service.downstream = names.take(RAISED_MAX - 1).cloned().collect();
+            let below = below.iter().filter_map(|id| names.get(id)).flatten();
+            service.downstream = below.take(RAISED_MAX - 1).cloned().collect();
         }
         found.into_iter().map(|(_, service)| service).collect()
     }
 
     /// Who calls whom.
     fn calls(&self) -> Vec<(ContainerId, ContainerId)> {
-        let is = |tracked: &Tracked, call: &str| {
-            tracked
-                .name
-                .strip_prefix(call)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
+        // Those of a pattern have its name, a slash and their own.
+        let mut named = BTreeMap::<&str, Vec<ContainerId>>::new();
+        for tracked in self.containers.values() {
+            let outer = tracked.name.match_indices('/').map(|(end, _)| &tracked.name[..end]);
+            for name in outer.chain([tracked.name.as_str()]) {
+                named.entry(name).or_default().push(tracked.id);
+            }
+        }
+        let named = &named;
         let of = |from: &Tracked| {
-            let called = |call: &String| {
-                let all = self.containers.values().filter(move |to| is(to, call));
-                all.map(|to| (from.id, to.id)).collect::<Vec<_>>()
-            };
-            from.calls.iter().flat_map(called).collect::<Vec<_>>()
+            let id = from.id;
+            let called = from.calls.iter().filter_map(|call| named.get(call.as_str())).flatten();
+            called.map(move |to| (id, *to)).collect::<Vec<_>>()
         };
         self.containers.values().flat_map(of).collect()
     }
