@@ -97,6 +97,11 @@ impl Lateness {
         self.took_max_us = self.took_max_us.max(took.as_micros() as u64);
     }
 
+    /// How late the newest pass was, and how long it took.
+    pub fn last(&self) -> Option<(Duration, Duration)> {
+        self.newest.back().copied()
+    }
+
     /// What a share of the newest 1000 passes was at most late.
     pub fn late(&self, share: f64) -> Duration {
         quantile(self.newest.iter().map(|(late, _)| *late).collect(), share)
@@ -108,7 +113,8 @@ impl Lateness {
     }
 }
 
-fn quantile(mut values: Vec<Duration>, share: f64) -> Duration {
+/// What this share of them is at most; zero if there are none.
+pub fn quantile(mut values: Vec<Duration>, share: f64) -> Duration {
     values.sort_unstable();
     let place = (share * values.len() as f64).ceil() as usize;
     values.get(place.saturating_sub(1)).copied().unwrap_or_default()
@@ -157,5 +163,6 @@ mod tests {
         assert_eq!(lateness.late(0.5), Duration::from_micros(1_500));
         assert_eq!(lateness.late(0.99), Duration::from_micros(1_990));
         assert_eq!((lateness.late_max_us, lateness.took_max_us), (2_000, 1));
+        assert_eq!(lateness.last(), Some((Duration::from_millis(2), Duration::from_micros(1))));
     }
 }

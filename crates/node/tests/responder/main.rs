@@ -14,6 +14,7 @@ use link::{Link, ago, call, frame, thrift};
 use seawall_control::Instant;
 use seawall_control::wire::RequestOp;
 use seawall_node::RunQueues;
+use seawall_node::responder::measure::{self, MeasureError};
 use seawall_node::responder::{
     Boost, Config, Decision, FirstResponder, Path, Protocol, Service, Slot, Stats, Unavailable,
     WorkerConfig, monotonic_now,
@@ -410,6 +411,25 @@ fn decisions_beyond_the_queue_are_dropped_and_counted() {
     drop(responder);
     let told = 1 + begun.iter().count();
     assert!(told as u64 <= 5_001 - stats.dropped, "{told}");
+}
+
+#[test]
+fn reactions_are_measured_in_each_trial() {
+    if load(&patient()).is_none() {
+        return;
+    }
+    match measure::reactions(10) {
+        Ok(times) => {
+            assert_eq!(times.word.len(), 10);
+            assert_eq!(times.running.len() + times.spoilt, 10);
+            let stages = times.seen.iter().zip(&times.told).zip(&times.written);
+            for ((seen, told), written) in stages {
+                assert!(seen <= told && told <= written, "{times:?}");
+            }
+        }
+        Err(MeasureError::Group(why)) => eprintln!("not tested: {why}"),
+        Err(error) => panic!("{error}"),
+    }
 }
 
 #[test]

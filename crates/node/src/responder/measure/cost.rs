@@ -126,7 +126,14 @@ impl Bench {
     fn of(case: Case) -> Result<Self, MeasureError> {
         let long = Duration::from_secs(3_600);
         let window = if case == Case::Frozen { long } else { Duration::from_micros(1) };
-        let config = Config { window, late_max: long, age_max: long, ..Config::default() };
+        let config = Config {
+            window,
+            late_max: long,
+            age_max: long,
+            // Or half of the late calls would raise nobody.
+            boosted_max: long,
+            ..Config::default()
+        };
         let mut responder = FirstResponder::load(&config)?;
         let link = Link::open()?;
         if !matches!(case, Case::Short | Case::Other) {

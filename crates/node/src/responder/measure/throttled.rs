@@ -12,7 +12,7 @@ use nix::unistd::gettid;
 use seawall_control::Instant;
 
 use super::MeasureError;
-use crate::agent::actuator::{Actuator, Quota, Target};
+use crate::agent::actuator::{Actuator, Quota, QuotaLever, Target};
 use crate::agent::hierarchy::{Hierarchies, Hierarchy, Version};
 use crate::responder::monotonic_now;
 
@@ -31,7 +31,6 @@ const GAP: Duration = Duration::from_millis(30);
 
 /// A group and the thread in it. Both end when this is dropped.
 pub(super) struct Throttled {
-    hierarchy: Hierarchy,
     quota: Quota,
     target: Target,
     shared: Arc<Shared>,
@@ -59,7 +58,6 @@ impl Throttled {
         let target =
             Target { name: "measured".into(), cpu: Some(folder.clone()), ..Target::default() };
         let mut it = Self {
-            hierarchy: cpu.clone(),
             quota: Quota::new(&cpu, Some(PERIOD), 0.0),
             target,
             shared: shared.clone(),
@@ -71,11 +69,13 @@ impl Throttled {
         Ok(it)
     }
 
-    /// What a worker raises it with.
-    pub(super) fn raiser(&self) -> impl FnMut() -> io::Result<()> + Send + use<> {
-        let mut quota = Quota::new(&self.hierarchy, Some(PERIOD), 0.0);
-        let target = self.target.clone();
-        move || quota.apply(&target, HIGH).map_err(io::Error::other)
+    /// What a worker raises it with: as the agent's does.
+    pub(super) fn raiser(
+        &self,
+    ) -> Result<impl FnMut() -> io::Result<()> + Send + use<>, MeasureError> {
+        let lever = QuotaLever::open(&self.quota, &self.target);
+        let mut lever = lever.map_err(|error| MeasureError::Group(error.to_string()))?;
+        Ok(move || lever.write(HIGH).map(drop).map_err(io::Error::other))
     }
 
     /// Gives it its low quota, and waits until it has used that up.
