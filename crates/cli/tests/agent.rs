@@ -458,3 +458,25 @@ fn nonsense_is_refused_by_name() {
         assert!(!said.status.success() && stderr.contains(says), "{text}: {stderr}");
     }
 }
+
+#[test]
+fn a_line_of_the_log_that_was_cut_hides_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("audit.jsonl");
+    let line = |units: u32| {
+        let change = format!(r#""container":"a","change":"units 3 -> {units}""#);
+        format!(r#"{{"time":1.0,{change},"reason":"idle","result":"applied"}}"#)
+    };
+    let log = |text: String| {
+        fs::write(&file, text).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_seawall"));
+        let said = command.args(["node", "log"]).arg(&file).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (said.status.success(), text(said.stdout), text(said.stderr))
+    };
+    let (is_well, shown, problems) = log(format!("{}\n{{\"time\":1\n{}\n", line(4), line(5)));
+    assert!(is_well && shown.contains("3 -> 4") && shown.contains("3 -> 5"), "{shown}");
+    assert!(problems.contains("line 2 is no decision"), "{problems}");
+    let (is_well, _, problems) = log("another file\n".to_owned());
+    assert!(!is_well && problems.contains("line 1 is no decision"), "{problems}");
+}

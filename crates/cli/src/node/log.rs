@@ -34,10 +34,19 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let name = options.file.display();
     let file = File::open(&options.file).with_context(|| format!("cannot read {name}"))?;
     let mut first = None;
-    for (number, line) in (1..).zip(BufReader::new(file).lines()) {
+    for (number, line) in (1..).zip(BufReader::new(file).split(b'\n')) {
         let line = line.with_context(|| format!("cannot read {name}"))?;
-        let entry: Entry = serde_json::from_str(&line)
-            .with_context(|| format!("{name}, line {number} is no decision"))?;
+        let read = serde_json::from_slice::<Entry>(&line)
+            .with_context(|| format!("{name}, line {number} is no decision"));
+        let entry = match read {
+            Ok(entry) => entry,
+            // The disk was full, or the machine went down: those behind it are whole.
+            Err(problem) if first.is_some() => {
+                eprintln!("{problem:#}");
+                continue;
+            }
+            Err(problem) => return Err(problem),
+        };
         let first = *first.get_or_insert(entry.time);
         if options.container.as_ref().is_none_or(|wanted| *wanted == entry.container) {
             output::print(&(describe(&entry, first) + "\n"))?;

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -102,8 +103,17 @@ impl Audit {
         if let Some(folder) = self.path.parent() {
             fs::create_dir_all(folder)?;
         }
-        let file = OpenOptions::new().create(true).append(true).open(&self.path)?;
-        let length = file.metadata()?.len();
+        let mut file = OpenOptions::new().create(true).read(true).append(true).open(&self.path)?;
+        let mut length = file.metadata()?.len();
+        let mut last = [b'\n'];
+        if length > 0 {
+            file.read_exact_at(&mut last, length - 1)?;
+        }
+        // A line that was cut, because the disk was full, takes nothing of the next one.
+        if last != [b'\n'] {
+            file.write_all(b"\n")?;
+            length += 1;
+        }
         Ok((file, length))
     }
 
@@ -159,6 +169,17 @@ mod tests {
         drop(audit);
         Audit::new(&path, 1 << 20, 1).write(&[entry(3)]).unwrap();
         assert_eq!(read(&path), [entry(1), entry(2), entry(3)]);
+    }
+
+    #[test]
+    fn a_line_that_was_cut_takes_nothing_of_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.jsonl");
+        fs::write(&path, "{\"time\":1.0,\"cont").unwrap();
+        Audit::new(&path, 1 << 20, 1).write(&[entry(2)]).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        let last = text.lines().next_back().unwrap();
+        assert_eq!(serde_json::from_str::<Entry>(last).unwrap(), entry(2));
     }
 
     #[test]
