@@ -249,8 +249,12 @@ impl Tracked {
                 *counted = counters;
                 self.is_heard = true;
                 modelled = Some(occupied).filter(|used| is_alone && !used.is_zero());
+                total = sum(total, counters);
+            } else {
+                // What it had in it when it fell silent is not known to be there still: a wait that
+                // nobody ends would seem longer and longer.
+                total = sum(total, standing(*counted));
             }
-            total = sum(total, *counted);
         }
         self.counters = [self.counters[1], total];
         Container {
@@ -299,7 +303,7 @@ fn identity(target: &Target) -> Option<(u64, u64)> {
     Some((found.dev(), found.ino()))
 }
 
-/// What stays of the counters of a service that has ended.
+/// What stays of the counters of a service that has ended, or says nothing any more.
 fn standing(counted: page::Counters) -> page::Counters {
     page::Counters { in_flight: 0, waiting: 0, waiting_since_ns: 0, ..counted }
 }

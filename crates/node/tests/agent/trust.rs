@@ -5,8 +5,8 @@ use std::fs;
 use std::time::Duration;
 
 use seawall_abi::page::{Orders, Publisher, Reader, Sample};
-use seawall_control::scaling::Container;
 use seawall_control::scaling::escalator::HintForm;
+use seawall_control::scaling::{Container, Report};
 use seawall_node::agent::Agent;
 use seawall_node::agent::audit::Entry;
 use seawall_node::agent::config::{Config, CpuActuator, Rule};
@@ -189,4 +189,29 @@ fn requests_that_are_late_for_no_known_reason_raise_who_gets_them_but_not_the_en
     // It was at ease before, and had its floor.
     assert_eq!((late[0].change.as_str(), late[0].result.as_str()), ("units 1 -> 2", "applied"));
     assert_eq!(behind.orders().granted_milli / 1_000, agent.status().containers["behind"].units);
+}
+
+#[test]
+fn what_a_silent_service_had_in_it_is_not_taken_to_be_there_still() {
+    let machine = services(Version::V2, &[("a", 50_000)]);
+    machine.enter(std::process::id(), "/system.slice/a.service");
+    let config = config(&machine);
+    let (hung, well) = (publisher(&config.pages, "hung"), publisher(&config.pages, "well"));
+    let mut bench = Bench::new(machine, config, idle);
+    let facts = |bench: &Bench| match bench.last().containers[0].report {
+        Report::Counters(counters) => counters,
+        other => panic!("{other:?}"),
+    };
+    for page in [&hung, &well] {
+        page.beat(bench.now_ns);
+        page.shard(0).on_arrival();
+        page.shard(0).on_wait(bench.now_ns);
+    }
+    bench.pass();
+    assert_eq!((facts(&bench).in_flight, facts(&bench).waiting), (2, 2));
+    bench.now_ns += 10_000_000_000;
+    well.beat(bench.now_ns);
+    bench.pass();
+    assert_eq!((facts(&bench).in_flight, facts(&bench).waiting), (1, 1));
+    assert_eq!(facts(&bench).waiting_ns, 10_000_000_000 + 2 * INTERVAL_NS);
 }
