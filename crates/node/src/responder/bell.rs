@@ -12,6 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use nix::sys::stat::{Mode, umask};
+use nix::unistd::geteuid;
 use seawall_abi::responder::{DOORBELL, LATE_SIZE, Late};
 use seawall_control::Instant;
 use seawall_control::scaling::responder;
@@ -225,7 +226,10 @@ fn lock(ear: &Mutex<Ear>) -> MutexGuard<'_, Ear> {
 fn bind(path: &FilePath) -> io::Result<Option<UnixDatagram>> {
     match open(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            if UnixDatagram::unbound()?.connect(path).is_ok() {
+            // A service that may make files beside the pages is no agent.
+            let owner = fs::symlink_metadata(path)?.uid();
+            let is_agents = owner == 0 || owner == geteuid().as_raw();
+            if is_agents && UnixDatagram::unbound()?.connect(path).is_ok() {
                 return Ok(None);
             }
             fs::remove_file(path)?;
@@ -340,7 +344,7 @@ impl Ear {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{PermissionsExt, chown};
     use std::sync::mpsc::{Sender, channel};
 
     use seawall_abi::responder::Doorbell;
@@ -415,6 +419,22 @@ mod tests {
             assert_eq!(mode_of(&folder.path().join(DOORBELL)), mode, "{folder_mode:o}");
             drop(bell);
         }
+    }
+
+    #[test]
+    fn a_service_that_listens_there_keeps_no_agent_from_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(DOORBELL);
+        let _its = UnixDatagram::bind(&path).unwrap();
+        if chown(&path, Some(65_534), None).is_err() {
+            eprintln!("not tested: only root makes another user's socket");
+            return;
+        }
+        let (tell, _told) = channel();
+        let (worker, boost) = (WorkerConfig { priority: None }, Box::new(Teller(tell)));
+        let bell = Bell::listen(folder.path(), &Config::default(), worker, boost).unwrap();
+        assert!(Doorbell::new(folder.path()).unwrap().ring(&late(1, 80, 9)));
+        drop(bell);
     }
 
     #[test]
