@@ -40,6 +40,9 @@ of giving CPU needs.";
 /// While these put containers back they are given more time.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Containers that have gone are shown with nothing for so long, and then no more.
+const FORGOTTEN: Duration = Duration::from_secs(600);
+
 /// Options of `seawall node run`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -195,7 +198,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         if !address.ip().is_loopback() {
             tracing::warn!(%address, "whoever reaches it reads the metrics, and containers' names");
         }
-        metrics::serve(address)?;
+        metrics::serve(address, Some(FORGOTTEN))?;
     }
     let begun = Instant::now();
     let (mut published, mut known) = (None, Vec::new());

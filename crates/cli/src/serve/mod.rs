@@ -267,7 +267,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     let mut machine = Machine::start(&config, config.needs(&options.service))?;
     let running = Running::start(&options.service, &config).map_err(advised)?;
-    config.metrics.listen.map_or(Ok(()), metrics::serve)?;
+    config.metrics.listen.map_or(Ok(()), |address| metrics::serve(address, None))?;
     let stop = Stop::listen(options.until_stdin_ends)?;
     let ready = running.ready();
     // A parent that waits for the end of our input reads the line of JSON, not this.
