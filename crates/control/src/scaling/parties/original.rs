@@ -12,9 +12,6 @@ use crate::scaling::scaler::Policy;
 use crate::scaling::{ContainerId, Reason};
 use crate::time::Instant;
 
-/// After something was taken back, so many intervals pass at most before the next action.
-const WATCH_REVERTED: u32 = 10;
-
 /// Changes one resource of one container at a time, and watches what comes of it.
 #[derive(Debug)]
 pub(super) struct Original {
@@ -40,9 +37,17 @@ impl Resource {
     }
 }
 
-#[derive(Clone, Debug)]
+/// Which way a container went last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Up,
+    Down,
+}
+
+#[derive(Clone, Debug, Default)]
 struct State {
-    resource: Resource,
+    /// What is changed next, while it goes on this way. Another way begins with any.
+    next: Option<(Direction, Resource)>,
     /// The latest slacks, [`Config::slack_window`] of them.
     slacks: VecDeque<f64>,
     /// Intervals for which nothing is taken from it.
@@ -65,8 +70,29 @@ enum Action {
     Upsized(f64),
     /// It gave this back.
     Downsized(Resource),
-    /// And got it again.
-    Reverted,
+    /// And got it again. Twice as long is waited if the first half did not help.
+    Reverted { again: bool },
+}
+
+impl State {
+    /// The resource that is next on this way.
+    fn resource(&mut self, direction: Direction, rng: &mut Rng) -> Resource {
+        match self.next {
+            Some((last, resource)) if last == direction => resource,
+            _ => {
+                let resource = if rng.chance(0.5) { Resource::Units } else { Resource::Level };
+                self.next = Some((direction, resource));
+                resource
+            }
+        }
+    }
+
+    /// The other resource is next.
+    fn advance(&mut self) {
+        if let Some((_, resource)) = &mut self.next {
+            *resource = resource.next();
+        }
+    }
 }
 
 /// `(target - latency) / target`; a container without requests has all of it.
@@ -76,12 +102,7 @@ fn slack(container: &Measured) -> Option<f64> {
 
 impl Policy for Original {
     fn decide(&mut self, _now: Instant, containers: &[Measured], ledger: &mut Ledger<'_>) {
-        let rng = &mut self.rng;
-        self.states.align(containers.iter().map(|container| container.id), |_| State {
-            resource: if rng.chance(0.5) { Resource::Units } else { Resource::Level },
-            slacks: VecDeque::new(),
-            rest: 0,
-        });
+        self.states.align(containers.iter().map(|container| container.id), |_| State::default());
         for (at, container) in containers.iter().enumerate() {
             let state = &mut self.states[at];
             state.rest = state.rest.saturating_sub(1);
@@ -95,9 +116,17 @@ impl Policy for Original {
         self.nominate(containers, ledger);
         if let Some(watch) = self.watch.take() {
             self.watch = self.on_watched(watch, containers, ledger);
+        }
+        // The interval that ends a watch is that of the next action: one in 500 ms (SurgeGuard
+        // table I).
+        if self.watch.is_some() {
             return;
         }
-        self.watch = self.upsize(containers, ledger).or_else(|| self.downsize(containers, ledger));
+        // Nobody gives anything back while somebody needs more.
+        self.watch = match self.neediest(containers) {
+            Some(at) => self.upsize(at, containers, ledger),
+            None => self.downsize(containers, ledger),
+        };
     }
 }
 
@@ -133,15 +162,24 @@ impl Original {
         }
     }
 
-    fn upsize(&mut self, containers: &[Measured], ledger: &mut Ledger<'_>) -> Option<Watch> {
+    /// Who needs more and has the least slack.
+    fn neediest(&self, containers: &[Measured]) -> Option<usize> {
         let needs = |(at, container)| self.needs_more(at, container).map(|mean| (at, mean));
         let least = containers.iter().enumerate().filter_map(needs);
-        let (at, _) = least.min_by(|a, b| a.1.total_cmp(&b.1))?;
+        least.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
+    }
+
+    fn upsize(
+        &mut self,
+        at: usize,
+        containers: &[Measured],
+        ledger: &mut Ledger<'_>,
+    ) -> Option<Watch> {
         let container = &containers[at];
         let ratio = container.latency_ratio().unwrap_or(0.0);
         let reason = Reason::Slow(ratio);
         for _ in 0..2 {
-            let resource = self.states[at].resource;
+            let resource = self.states[at].resource(Direction::Up, &mut self.rng);
             let is_moved = match resource {
                 Resource::Level => ledger.set_level(at, container.level.saturating_add(1), reason),
                 Resource::Units => {
@@ -154,7 +192,7 @@ impl Original {
                 return Some(Watch { container: container.id, action, remaining, balance: 0 });
             }
             // What cannot move makes way for the other resource.
-            self.states[at].resource = resource.next();
+            self.states[at].advance();
         }
         None
     }
@@ -181,8 +219,8 @@ impl Original {
         if ledger.take(victim, 1, Reason::Victim) == 0 {
             return false;
         }
-        if self.states[victim].resource == self.states[at].resource {
-            self.states[victim].resource = self.states[victim].resource.next();
+        if self.states[victim].next == self.states[at].next {
+            self.states[victim].advance();
         }
         ledger.give(at, 1, reason) > 0
     }
@@ -201,7 +239,7 @@ impl Original {
         let container = &containers[at];
         let reason = Reason::AtEase(1.0 - slack);
         for _ in 0..2 {
-            let resource = self.states[at].resource;
+            let resource = self.states[at].resource(Direction::Down, &mut self.rng);
             let is_moved = match resource {
                 Resource::Units => ledger.take(at, 1, reason) > 0,
                 Resource::Level => {
@@ -214,7 +252,7 @@ impl Original {
                 let remaining = self.config.watch;
                 return Some(Watch { container: container.id, action, remaining, balance: 0 });
             }
-            self.states[at].resource = resource.next();
+            self.states[at].advance();
         }
         None
     }
@@ -228,29 +266,27 @@ impl Original {
     ) -> Option<Watch> {
         // Who is watched may have gone.
         let at = containers.binary_search_by_key(&watch.container, |it| it.id).ok()?;
-        let container = &containers[at];
+        let (container, config) = (&containers[at], self.config);
         let are_all_well =
-            || containers.iter().filter_map(slack).all(|slack| slack >= self.config.slack_up);
+            || containers.iter().filter_map(slack).all(|slack| slack >= config.slack_up);
         let is_good = match watch.action {
             Action::Upsized(before) => container.latency_ratio().is_none_or(|now| now < before),
-            Action::Downsized(_) => are_all_well(),
-            // Waits until all is well again, or long enough.
-            Action::Reverted if are_all_well() => return None,
-            Action::Reverted => false,
+            Action::Downsized(_) | Action::Reverted { .. } => are_all_well(),
         };
         watch.balance += if is_good { 1 } else { -1 };
         watch.remaining = watch.remaining.saturating_sub(1);
         if watch.remaining > 0 {
             return Some(watch);
         }
+        let again = |action| Some(Watch { action, remaining: config.watch, balance: 0, ..watch });
         let state = &mut self.states[at];
         match watch.action {
             Action::Upsized(_) => {
                 // It keeps what it got; next time it gets something else.
-                let is_top =
-                    state.resource == Resource::Level && container.level >= ledger.level_max();
+                let is_top = matches!(state.next, Some((_, Resource::Level)))
+                    && container.level >= ledger.level_max();
                 if watch.balance <= 0 || is_top {
-                    state.resource = state.resource.next();
+                    state.advance();
                 }
                 None
             }
@@ -263,12 +299,14 @@ impl Original {
                         ledger.set_level(at, level, Reason::Reverted);
                     }
                 }
-                state.resource = state.resource.next();
-                state.rest = self.config.rest;
-                let (action, remaining) = (Action::Reverted, WATCH_REVERTED);
-                Some(Watch { container: container.id, action, remaining, balance: 0 })
+                state.advance();
+                state.rest = config.rest;
+                again(Action::Reverted { again: true })
             }
-            Action::Downsized(_) | Action::Reverted => None,
+            Action::Reverted { again: true } if watch.balance <= 0 => {
+                again(Action::Reverted { again: false })
+            }
+            Action::Downsized(_) | Action::Reverted { .. } => None,
         }
     }
 }

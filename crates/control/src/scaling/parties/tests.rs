@@ -83,8 +83,23 @@ fn original_acts_once_and_watches() {
     let config = config(|config| config.variant = Variant::Original);
     let mut world = World::new(&config, 100, &[3]);
     let units = watch(&mut world, 12, |_| 2_000);
-    // One unit, five intervals of watching, and the next.
-    assert_eq!(units, [4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5, 5]);
+    // One unit, and the next with the fifth interval of watching: one in 500 ms.
+    assert_eq!(units, [4, 4, 4, 4, 4, 5, 5, 5, 5, 5, 6, 6]);
+}
+
+#[test]
+fn original_waits_when_it_has_taken_back_what_did_not_help() {
+    let config = config(|config| config.variant = Variant::Original);
+    let mut world = World::new(&config, 100, &[5]);
+    // Slow from the first unit that it gives up on, whatever it gets.
+    let is_slow = std::cell::Cell::new(false);
+    let units = watch(&mut world, 60, |units| {
+        is_slow.set(is_slow.get() || units < 5);
+        if is_slow.get() { 4_000 } else { 500 }
+    });
+    let first = units.iter().position(|units| *units == 4).expect("it gives a unit up");
+    let reverted = first + 5;
+    assert_eq!(units[reverted - 1..reverted + 11], [4, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 6]);
 }
 
 #[test]
