@@ -220,11 +220,12 @@ impl<'a> World<'a> {
 
     fn schedule(&mut self) {
         let start = Instant::ORIGIN;
-        self.events.push(self.window.start, Event::Begin);
-        self.events.push(self.window.end, Event::End);
+        // What containers had before is not measured.
         if self.config.reset {
             self.events.push(self.window.start, Event::Reset);
         }
+        self.events.push(self.window.start, Event::Begin);
+        self.events.push(self.window.end, Event::End);
         if let Some(bin) = self.scenario.run.bin {
             self.events.push(start + bin, Event::Sample);
         }

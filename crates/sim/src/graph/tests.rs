@@ -208,6 +208,16 @@ fn the_ideal_controller_overcomes_a_surge() {
 }
 
 #[test]
+fn what_containers_had_before_the_measured_time_is_not_measured() {
+    let text = SURGE.replace("'10ms', time = '130ms'", "'90ms', time = '5ms'");
+    let ideal = "graph = { node_units = 150, ideal = { delay = '1ms', drain = '1s' },";
+    let mut scenario = scenario(&text.replace("graph = {", ideal));
+    assert_eq!(outcome(&scenario).1.cores_peak, 34.0);
+    scenario.graph.as_mut().unwrap().reset = false;
+    assert!(outcome(&scenario).1.cores_peak > 60.0);
+}
+
+#[test]
 fn nonsense_is_refused_by_name() {
     let field = |text: &str| {
         let scenario: Scenario = toml::from_str(text).unwrap();
