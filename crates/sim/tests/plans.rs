@@ -2,7 +2,9 @@
 
 use std::sync::LazyLock;
 
-use seawall_sim::plan::{Choice, Claim, Params, Spot, Verdict};
+use seawall_measure::latency::Slower;
+use seawall_measure::{Bin, ClassSummary};
+use seawall_sim::plan::{Choice, Claim, Figure, Measured, Params, Spot, Verdict};
 use seawall_sim::{Plan, Run};
 
 fn plan(text: &str) -> Plan {
@@ -141,6 +143,87 @@ fn an_effect_may_be_larger_than_elsewhere() {
 }
 
 #[test]
+fn means_may_be_compared_where_single_runs_have_next_to_nothing() {
+    let runs = table([
+        ("ours", "1x", [0.0, 4.0]),
+        ("theirs", "1x", [0.0, 16.0]),
+        ("ours", "2x", [3.0, 1.0]),
+        ("theirs", "2x", [0.0, 8.0]),
+    ]);
+    let judge = |load: &str, means: bool| {
+        let text = format!(
+            "at = {{ variant = 'ours', load = '{load}' }}\nover.variant = 'theirs'\n\
+             measure = 'gain'\nlower = true\nband = 'dir'\nmeans = {means}"
+        );
+        let claim = claim(&text);
+        let judgement = claim.judge(&runs);
+        (judgement.measured, judgement.error)
+    };
+    // Nothing on both sides is no gain: one by one it is 0 and -75 %.
+    assert_eq!(judge("1x", false), (Some(-37.5), Some(37.5)));
+    // Without the first seed it is -75 %, too, and without the second nothing.
+    assert_eq!(judge("1x", true), (Some(-75.0), Some(37.5)));
+    assert_eq!(judge("2x", false), (None, None), "three against nothing is no number");
+    assert_eq!(judge("2x", true), (None, None), "and it would hang on one run");
+}
+
+#[test]
+fn a_figure_has_an_slo_if_all_that_it_shows_have_the_same() {
+    let mut runs = table(RESULTS);
+    for run in &mut runs {
+        run.slo_us = if run.params.0["load"] == "1x" { 10.0 } else { 20.0 };
+    }
+    let figure = |at: &str| -> Figure {
+        toml::from_str(&format!("x = 'variant'\ny = 'p99_us'\n{at}")).unwrap()
+    };
+    assert_eq!(figure("at.load = '2x'").slo_us(&runs), Some(20.0));
+    assert_eq!(figure("").slo_us(&runs), None);
+    assert_eq!(figure("at.load = '3x'").slo_us(&runs), None);
+}
+
+/// A run of which only a number over time is known.
+struct Timed(Params, u64, Vec<(f64, f64)>);
+
+impl Measured for Timed {
+    fn params(&self) -> &Params {
+        &self.0
+    }
+    fn seed(&self) -> u64 {
+        self.1
+    }
+    fn slo_us(&self) -> f64 {
+        0.0
+    }
+    fn metric(&self, _name: &str) -> Option<f64> {
+        None
+    }
+    fn classes(&self) -> &[ClassSummary] {
+        &[]
+    }
+    fn series(&self) -> &[Bin] {
+        &[]
+    }
+    fn over_time(&self, _name: &str) -> Vec<(f64, f64)> {
+        self.2.clone()
+    }
+    fn ccdf(&self) -> &[Slower] {
+        &[]
+    }
+}
+
+#[test]
+fn time_goes_on_also_where_the_first_run_has_a_hole() {
+    let run = |seed, points| Timed(Params::default(), seed, points);
+    let runs =
+        [run(1, vec![(9.0, 5.0), (11.0, 5.0)]), run(2, vec![(9.0, 7.0), (10.0, 1.0), (11.0, 7.0)])];
+    let figure: Figure = toml::from_str("x = 'time'\ny = 'p99_us'").unwrap();
+    let drawn = figure.draw(&runs);
+    assert_eq!(drawn.labels, ["9.000000", "10.000000", "11.000000"]);
+    let spot = |x, y| Spot { x, y, valid: true };
+    assert_eq!(drawn.lines[0].1, [spot(0.0, 6.0), spot(1.0, 1.0), spot(2.0, 6.0)]);
+}
+
+#[test]
 fn extremes_stand_for_all_cases() {
     let worst = "at.variant = 'ours'\nover.variant = 'theirs'\nextreme = 'lowest'\n\
         measure = 'difference'\nband = 'dir'";
@@ -205,7 +288,7 @@ fn tuning_takes_the_highest_goodput_over_what_one_setting_serves() {
 #[test]
 fn figures_have_a_line_for_each_thing_compared() {
     let runs = table(RESULTS);
-    let figure = |text: &str| toml::from_str::<seawall_sim::plan::Figure>(text).unwrap();
+    let figure = |text: &str| toml::from_str::<Figure>(text).unwrap();
     let drawn = figure("x = 'load'\ny = 'goodput'").draw(&runs);
     assert_eq!(drawn.labels, ["1x", "2x"]);
     let spot = |x, y| Spot { x, y, valid: true };

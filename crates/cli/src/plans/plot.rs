@@ -32,7 +32,7 @@ pub(crate) fn lines(figure: &Figure, runs: &[impl Measured], id: &str) -> Lines 
         _ if figure.shows_latencies() => Across::Powers(format::delay),
         Some(numbers) if numbers.is_empty() => Across::Measured(format::rate),
         Some(numbers) if !figure.shows_time() && span_decades(numbers) => Across::Powers(text),
-        Some(_) => Across::Numbers(text),
+        Some(_) => Across::Numbers(format::tick),
         None => Across::Names(drawn.labels.clone()),
     };
     let place = |x: f64| match &numbers {
@@ -43,7 +43,7 @@ pub(crate) fn lines(figure: &Figure, runs: &[impl Measured], id: &str) -> Lines 
         name: name.clone(),
         points: points.iter().map(|&spot| Spot { x: place(spot.x), ..spot }).collect(),
     };
-    let slo = runs.first().map(Measured::slo_us);
+    let slo = figure.slo_us(runs);
     let unit = unit(&figure.y);
     let tail = unit == Unit::Delay
         && figure.y.rsplit('.').next().is_some_and(|name| name.starts_with('p'));
@@ -114,6 +114,9 @@ fn axis_name(metric: &str) -> String {
         Unit::Tail => format!("requests that are {words}"),
         Unit::Number if metric == "memory_bandwidth" => format!("{words} (GB/s)"),
         Unit::Number if metric == "power" => format!("{words} (W)"),
+        Unit::Number if metric == "violation_volume" => format!("{words} (ms × s)"),
+        Unit::Number if metric == "excess_ms" => "mean excess (ms)".into(),
+        Unit::Number if metric == "energy" => format!("{words} (s of a unit at work)"),
         Unit::Delay | Unit::Number => words,
     }
 }

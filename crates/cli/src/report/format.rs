@@ -84,6 +84,11 @@ fn trimmed(value: f64, decimals: usize) -> String {
     round(&format!("{value:.decimals$}"))
 }
 
+/// A number on a linear axis, where ticks may lie a quarter of a power of ten apart.
+pub(crate) fn tick(number: f64) -> String {
+    if number.abs() < 1e3 { trimmed(number, 3) } else { round(&rate(number)) }
+}
+
 /// The same number without the zeros that end its fraction, for ticks: `25.0k` becomes `25k`.
 pub(crate) fn round(text: &str) -> String {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

@@ -45,6 +45,10 @@ pub struct Claim {
     /// that of all cases with the labels of `over`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extreme: Option<Extreme>,
+    /// Whether the metric's means over the seeds are compared, rather than seed with seed: a ratio
+    /// says nothing where single runs have next to none of the metric. Default false.
+    #[serde(default)]
+    pub means: bool,
     /// Which case is taken when `at` and `over` leave several. Default `least`, which says that it
     /// holds for all of them.
     #[serde(default)]
@@ -232,6 +236,9 @@ impl Claim {
         }
         if self.extreme.is_some() && !self.than.is_empty() {
             return refuse("than", "it goes with cases, not with extremes".into());
+        }
+        if self.means && (self.extreme.is_some() || self.measure == Measure::Value) {
+            return refuse("means", "it goes with cases that are compared".into());
         }
         if self.extreme.is_some() && self.measure == Measure::Value {
             return refuse("extreme", "a value has nothing to compare with".into());

@@ -97,6 +97,17 @@ impl Sum {
     }
 }
 
+/// Puts bins into the order of time: the first run may have none where another has one.
+fn in_time(labels: &mut Vec<String>, sums: &mut [Sum]) {
+    let time = |label: &String| label.parse::<f64>().unwrap_or(f64::INFINITY);
+    let mut order: Vec<usize> = (0..labels.len()).collect();
+    order.sort_by(|&a, &b| time(&labels[a]).total_cmp(&time(&labels[b])));
+    let mut places = vec![0; labels.len()];
+    order.iter().enumerate().for_each(|(place, &before)| places[before] = place);
+    *labels = order.iter().map(|&before| labels[before].clone()).collect();
+    sums.iter_mut().for_each(|sum| sum.across = places[sum.across]);
+}
+
 impl Figure {
     /// What is drawn when nobody says what: the usual metrics over `x`.
     pub fn usual(x: &str) -> Vec<Self> {
@@ -131,6 +142,13 @@ impl Figure {
         self.x == LATENCY
     }
 
+    /// The SLO of all the runs that it shows, in microseconds; `None` where they differ.
+    pub fn slo_us(&self, runs: &[impl Measured]) -> Option<f64> {
+        let mut slos = self.shown(runs).map(Measured::slo_us);
+        let first = slos.next()?;
+        slos.all(|slo| slo == first).then_some(first)
+    }
+
     /// Takes its numbers from runs, in the order of their plan.
     pub fn draw(&self, runs: &[impl Measured]) -> Drawn {
         if self.shows_latencies() {
@@ -158,6 +176,9 @@ impl Figure {
                     None => sums.push(Sum { line, across, value, count: 1, valid }),
                 }
             }
+        }
+        if self.shows_time() {
+            in_time(&mut drawn.labels, &mut sums);
         }
         for (line, name) in names.into_iter().enumerate() {
             let mut points: Vec<&Sum> = sums.iter().filter(|sum| sum.line == line).collect();

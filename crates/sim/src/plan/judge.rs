@@ -77,34 +77,46 @@ impl Claim {
     ) -> Option<(Number, Option<Params>)> {
         let number = |(case, other): (usize, Option<usize>)| {
             let seeds = runs.iter().filter(|run| run.params() == cases[case]).map(Measured::seed);
-            let number = |seed| {
-                let here = self.number(runs, cases[case], other.map(|other| cases[other]), seed)?;
+            let seeds: Vec<u64> = seeds.collect();
+            let number = |seeds: &[u64]| {
+                let here =
+                    self.number(runs, cases[case], other.map(|other| cases[other]), seeds)?;
                 if self.than.is_empty() {
                     return Some(here);
                 }
                 let (case, other) = (self.there(cases[case]), other.map(|o| self.there(cases[o])));
-                Some(here - self.number(runs, &case, other.as_ref(), seed)?)
+                Some(here - self.number(runs, &case, other.as_ref(), seeds)?)
             };
-            Some((mean(seeds.map(number))?, cases[case]))
+            let number = if self.means {
+                jackknife(&seeds, number)
+            } else {
+                mean(seeds.iter().map(|&seed| number(&[seed])))
+            };
+            Some((number?, cases[case]))
         };
         let numbers: Option<Vec<_>> = self.pairs(cases).into_iter().map(number).collect();
         self.take(&numbers?)
     }
 
-    /// What a case and what it is compared with make.
+    /// What a case and what it is compared with make, of the mean of these seeds.
     fn number(
         &self,
         runs: &[impl Measured],
         case: &Params,
         other: Option<&Params>,
-        seed: u64,
+        seeds: &[u64],
     ) -> Option<f64> {
-        let value = self.metric(runs, case, seed)?;
+        let mean = |params: &Params| {
+            let sum: Option<f64> = seeds.iter().map(|&seed| self.metric(runs, params, seed)).sum();
+            Some(sum? / seeds.len() as f64)
+        };
+        let value = mean(case)?;
         match other {
-            Some(other) => Some(self.set(value, self.metric(runs, other, seed)?)),
+            Some(other) => Some(self.set(value, mean(other)?)),
             None => Some(value),
         }
     }
+
     /// The number of the extremes on both sides.
     fn extremes(
         &self,
@@ -193,4 +205,22 @@ fn mean(numbers: impl Iterator<Item = Option<f64>>) -> Option<Number> {
     let squares: f64 = numbers.iter().map(|number| (number - mean).powi(2)).sum();
     let error = (count > 1.0).then(|| (squares / (count - 1.0) / count).sqrt());
     mean.is_finite().then_some(Number { mean, error })
+}
+
+/// The number of all seeds together, with the standard error that it has by leaving each of them
+/// out once; `None` when there is no number without one of them.
+fn jackknife(seeds: &[u64], number: impl Fn(&[u64]) -> Option<f64>) -> Option<Number> {
+    let all = number(seeds).filter(|number| number.is_finite())?;
+    if seeds.len() < 2 {
+        return Some(Number { mean: all, error: None });
+    }
+    let without = |left_out: &u64| {
+        let rest: Vec<u64> = seeds.iter().copied().filter(|seed| seed != left_out).collect();
+        number(&rest).filter(|number| number.is_finite())
+    };
+    let parts: Vec<f64> = seeds.iter().map(without).collect::<Option<_>>()?;
+    let count = parts.len() as f64;
+    let mean = parts.iter().sum::<f64>() / count;
+    let squares: f64 = parts.iter().map(|part| (part - mean).powi(2)).sum();
+    Some(Number { mean: all, error: Some((squares * (count - 1.0) / count).sqrt()) })
 }

@@ -23,6 +23,8 @@ pub(super) struct Axis {
     pub(super) max: f64,
     /// Labelled positions.
     pub(super) ticks: Vec<(f64, String)>,
+    /// Positions whose labels are a row lower.
+    pub(super) lower: Vec<(f64, String)>,
     /// Positions that only have a line.
     pub(super) minor: Vec<f64>,
 }
@@ -40,7 +42,7 @@ impl Axis {
         // The sum of many small steps may end a little below a round number.
         let count = (max / step + 1e-6).floor() as u32;
         let ticks = (0..=count).map(|n| f64::from(n) * step).map(|at| (at, text(at))).collect();
-        Self { label: label.into(), min: 0.0, max, ticks, minor: Vec::new() }
+        Self { label: label.into(), min: 0.0, max, ticks, lower: Vec::new(), minor: Vec::new() }
     }
 
     /// From somewhat below the least of `values` to somewhat above the largest.
@@ -61,7 +63,7 @@ impl Axis {
         let last = last.max(first + 1);
         let ticks = (first..=last).map(|n| n as f64 * step).map(|at| (at, text(at))).collect();
         let (min, max) = (first as f64 * step, last as f64 * step);
-        Self { label: label.into(), min, max, ticks, minor: Vec::new() }
+        Self { label: label.into(), min, max, ticks, lower: Vec::new(), minor: Vec::new() }
     }
 
     /// Delays in microseconds on a logarithmic axis.
@@ -102,17 +104,22 @@ impl Axis {
         }
         ticks.push((f64::from(top), tick(top, 1)));
         let (min, max) = (f64::from(bottom), f64::from(top));
-        Self { label: label.into(), min, max, ticks, minor }
+        Self { label: label.into(), min, max, ticks, lower: Vec::new(), minor }
     }
 
-    /// One place for each name, in their order, at 0, 1, 2 and so on. If there are many, only every
-    /// second or third has its name.
+    /// One place for each name, in their order, at 0, 1, 2 and so on. At `most` so many names fit
+    /// side by side. If there are more, they are in two rows by turns; and if there are too many
+    /// for that, only every second or third has its name.
     pub(super) fn places(label: impl Into<String>, names: &[String], most: usize) -> Self {
-        let every = names.len().div_ceil(most).max(1);
-        let named = names.iter().enumerate().filter(|(index, _)| index % every == 0);
-        let ticks = named.map(|(index, name)| (index as f64, name.clone())).collect();
+        let rows = if (most + 1..=2 * most).contains(&names.len()) { 2 } else { 1 };
+        let every = if rows == 2 { 1 } else { names.len().div_ceil(most).max(1) };
+        let row = |row: usize| {
+            let named = names.iter().enumerate().skip(row).step_by(every * rows);
+            named.map(|(index, name)| (index as f64, name.clone())).collect()
+        };
+        let (ticks, lower) = (row(0), if rows == 2 { row(1) } else { Vec::new() });
         let max = names.len().max(1) as f64 - 0.5;
-        Self { label: label.into(), min: -0.5, max, ticks, minor: Vec::new() }
+        Self { label: label.into(), min: -0.5, max, ticks, lower, minor: Vec::new() }
     }
 }
 
@@ -212,5 +219,8 @@ mod tests {
         let names: Vec<String> = (0..30).map(|n| n.to_string()).collect();
         assert_eq!(texts(&Axis::places("", &names, 12))[..3], ["0", "3", "6"]);
         assert_eq!(Axis::places("", &names, 40).ticks.len(), 30);
+        let two_rows = Axis::places("", &names[..5], 3);
+        assert_eq!(texts(&two_rows), ["0", "2", "4"]);
+        assert_eq!(two_rows.lower, [(1.0, "1".into()), (3.0, "3".into())]);
     }
 }

@@ -194,9 +194,7 @@ impl Lines {
                 // No more digits than are needed: a tick is 10⁻⁴ at the least.
                 format!("{} %", format::round(&format!("{:.4}", share * 100.0)))
             }),
-            Unit::Number => Axis::linear(label, largest(values), 1.1, |number| {
-                format::round(&format::rate(number))
-            }),
+            Unit::Number => Axis::linear(label, largest(values), 1.1, format::tick),
         }
     }
 

@@ -21,6 +21,11 @@ const LEFT: i32 = 96 * SCALE;
 const BELOW: i32 = 56 * SCALE;
 const RIGHT: i32 = 26 * SCALE;
 
+/// How far below the axis the middle of the second row of its labels is, and how much room it
+/// takes.
+const LOWER: i32 = 38 * SCALE;
+const LOWER_ROW: i32 = 20 * SCALE;
+
 /// Height of a row for the name of a moment, and of the air above a plot.
 const FLAG: i32 = 22 * SCALE;
 const AIR: i32 = 12 * SCALE;
@@ -73,11 +78,12 @@ impl Frame {
 
     /// Axes, ticks and mesh.
     fn plot<'a>(&self, canvas: &Canvas<'a>, top: i32) -> Plot<'a> {
+        let below = if self.x.lower.is_empty() { BELOW } else { BELOW + LOWER_ROW };
         let mut plot = drawn(
             ChartBuilder::on(canvas)
                 .margin_top(top)
                 .margin_right(RIGHT)
-                .x_label_area_size(BELOW)
+                .x_label_area_size(below)
                 .y_label_area_size(LEFT)
                 .build_cartesian_2d(self.x.clone(), self.y.clone()),
         );
@@ -94,6 +100,10 @@ impl Frame {
                 .y_desc(self.y.label.as_str())
                 .draw(),
         );
+        for (at, name) in &self.x.lower {
+            let (x, y) = plot.backend_coord(&(*at, self.y.min));
+            stroke::text(canvas, (x, y + LOWER), name, HPos::Center);
+        }
         plot
     }
 

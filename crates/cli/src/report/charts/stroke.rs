@@ -118,7 +118,7 @@ pub(super) fn block(canvas: &Canvas<'_>, corners: [Pixel; 2], ink: Ink, alpha: f
     drawn(canvas.draw(&Rectangle::new(corners, style)));
 }
 
-/// A text whose vertical middle is at a point, and which starts or ends there.
+/// A text whose vertical middle is at a point, and which starts, ends or has its middle there.
 pub(super) fn text(canvas: &Canvas<'_>, at: Pixel, text: &str, side: HPos) {
     let style = letters().pos(Pos::new(side, VPos::Center));
     drawn(canvas.draw(&Text::new(text.to_owned(), at, style)));
