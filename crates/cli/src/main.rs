@@ -184,6 +184,22 @@ mod tests {
     }
 
     #[test]
+    fn commands_for_what_is_not_simulated_are_right() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
+        let commands: Vec<&str> = reproduce::commands_elsewhere().collect();
+        assert!(commands.len() > 5, "{commands:?}");
+        for command in commands {
+            if let Err(error) = Cli::try_parse_from(command.split(' ')) {
+                assert!(lacking(&error).is_some(), "{command}: {error}");
+            }
+            let plans = command.split(' ').filter(|word| word.ends_with(".toml"));
+            for plan in plans {
+                assert!(std::fs::exists(format!("{root}{plan}")).unwrap(), "{command}");
+            }
+        }
+    }
+
+    #[test]
     fn a_cause_is_told_once() {
         let error = anyhow!("port in use\n").context("no server: port in use").context("at start");
         assert_eq!(message(&error), "at start: no server: port in use");

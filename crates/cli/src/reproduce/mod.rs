@@ -18,6 +18,8 @@ use crate::plans::claims::{self, Finding};
 use crate::plans::runs;
 use crate::report::page::file;
 use crate::{host, sim};
+#[cfg(test)]
+pub(crate) use systems::commands_elsewhere;
 use systems::{NotSimulated, System};
 
 const EXAMPLES: &str = "\

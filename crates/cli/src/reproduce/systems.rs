@@ -151,23 +151,32 @@ const SURGEGUARD: System = System {
     elsewhere: &[
         Elsewhere {
             claim: "G2",
-            text: "the same with real processes and connections",
-            how: "live: `seawall graph`, with small pools",
+            text: "with real processes, connections and small pools, too",
+            how: "live: `seawall graph run experiments/live/graph-chain.toml`, and \
+                  `graph-chain-unbounded.toml` beside it, without pools",
         },
         Elsewhere {
             claim: "G9",
-            text: "the same with real processes",
-            how: "live: `seawall graph`, of readUserTimeline",
+            text: "with real processes and stores, too",
+            how: "live: `seawall graph run experiments/live/graph-read-user-timeline.toml`",
+        },
+        Elsewhere {
+            claim: "G10",
+            text: "with real processes and stores, too",
+            how: "live: `seawall graph run experiments/live/graph-ablation.toml`",
         },
         Elsewhere {
             claim: "G11",
             text: "0.26 µs for each packet, and less than 3 % of a CPU for the controller",
-            how: "live, as root: `seawall node run`, with `sysctl kernel.bpf_stats_enabled=1`",
+            how: "live, as root, of a build with `--features node`: `seawall node responder` has \
+                  the time of a packet, `seawall node overhead` that of the agent",
         },
         Elsewhere {
             claim: "G14",
             text: "the load-latency curve at steady state is the same with and without the agent",
-            how: "live: `seawall graph` without surges, with and without an agent",
+            how: "live: `seawall graph run experiments/live/graph-chain.toml --only static --only \
+                  escalator --set load.surge.factor=1`, with a `--set load.rate=400` for each \
+                  point of the curve",
         },
     ],
 };
@@ -176,6 +185,14 @@ impl fmt::Display for Elsewhere {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, {}: {}.", self.claim, self.text, self.how)
     }
+}
+
+/// The commands that measure what no simulator can judge.
+#[cfg(test)]
+pub(crate) fn commands_elsewhere() -> impl Iterator<Item = &'static str> {
+    let all = SYSTEMS.iter().flat_map(|system| system.elsewhere);
+    let quoted = all.flat_map(|elsewhere| elsewhere.how.split('`').skip(1).step_by(2));
+    quoted.filter(|quoted| quoted.starts_with("seawall "))
 }
 
 /// The systems' names.
