@@ -46,6 +46,15 @@ pub(super) trait Agent {
     fn finish(self: Box<Self>) -> Result<Done>;
 }
 
+/// No agent at all.
+pub(super) struct Nobody;
+
+impl Agent for Nobody {
+    fn finish(self: Box<Self>) -> Result<Done> {
+        Ok(Done::default())
+    }
+}
+
 /// A policy on a thread of this process.
 pub(super) struct InProcess {
     stop: Arc<AtomicBool>,

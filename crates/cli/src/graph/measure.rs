@@ -8,7 +8,7 @@ use seawall_abi::page::Counters;
 use seawall_measure::duration::{micros, scaled};
 use seawall_measure::{Graph, Window};
 
-use super::agent::{Agent, InProcess, Task};
+use super::agent::{Agent, InProcess, Nobody, Task};
 use super::calibration::Usual;
 use super::folder::Folder;
 use super::node::Process;
@@ -147,23 +147,24 @@ impl Bench<'_> {
         let plan = self.plan;
         let seed = plan.load.seed.wrapping_add(u64::from(round) - 1);
         let services = self.services(seed)?;
-        let scaling = plan.scaling(contender)?;
-        let agent: Box<dyn Agent> = match plan.agent {
+        let agent: Box<dyn Agent> = match plan.agent_of(contender) {
             // Its processors are those of the services.
             Who::Process => {
                 pin::to_cores(&self.cores)?;
                 let (of, place) = ((&services, usual), (seed, self.folder.path()));
-                let started = Process::start(plan, &scaling, of, place, self.groups.as_deref());
+                let started = Process::start(plan, contender, of, place, self.groups.as_deref());
                 pin::to_core(self.load)?;
                 Box::new(started?)
             }
             Who::Thread => {
                 let place = (seed, &self.cores[..]);
                 let groups = self.groups.clone();
+                let scaling = plan.scaling(contender)?;
                 Box::new(InProcess::start(Task::new(
                     plan, scaling, &services, usual, place, groups,
                 ))?)
             }
+            Who::Nobody => Box::new(Nobody),
         };
         let timeline = Timeline::start(&services, plan.unit_milli)?;
         let offer = self.offer(&services, seed, qos);

@@ -9,13 +9,12 @@ use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use seawall_control::config::duration;
-use seawall_control::scaling;
 use serde_json::Value;
 use toml::Table;
 
 use super::agent::{Agent, Done};
 use super::calibration::Usual;
-use super::plan::Plan;
+use super::plan::{Contender, Plan};
 use super::services::{Services, is_quota};
 use crate::groups::Groups;
 
@@ -36,13 +35,13 @@ impl Process {
     /// If it does not; what it has to say of errors stands on our own standard error.
     pub(super) fn start(
         plan: &Plan,
-        scaling: &scaling::Config,
+        contender: &Contender,
         (services, usual): (&Services, &[Usual]),
         (seed, folder): (u64, &Path),
         groups: Option<&Groups>,
     ) -> Result<Self> {
         let file = folder.join("node.toml");
-        let config = config(plan, scaling, (services, usual), (seed, folder), groups)?;
+        let config = config(plan, contender, (services, usual), (seed, folder), groups)?;
         std::fs::write(&file, toml::to_string(&config)?)?;
         let program = std::env::current_exe().context("cannot find this program's file")?;
         let mut child = Command::new("setpriv")
@@ -97,7 +96,7 @@ impl Drop for Process {
 /// What the agent is told.
 fn config(
     plan: &Plan,
-    scaling: &scaling::Config,
+    contender: &Contender,
     (services, usual): (&Services, &[Usual]),
     (seed, folder): (u64, &Path),
     groups: Option<&Groups>,
@@ -118,6 +117,7 @@ fn config(
         let from_start = duration::format(usual.expected_time_from_start);
         rule.insert("expected_time_from_start".into(), from_start.into());
         rule.insert("depth".into(), i64::from(service.depth).into());
+        rule.insert("calls".into(), service.callees.clone().into());
         toml::Value::Table(rule)
     });
     let mut config = Table::new();
@@ -126,9 +126,10 @@ fn config(
     config.insert("pages".into(), path("pages").into());
     config.insert("state".into(), path("state").into());
     config.insert("seed".into(), seed.cast_signed().into());
-    config.insert("scaling".into(), toml::Value::try_from(scaling)?);
-    // A contender is its policy; boosts by the packet would be another one's part.
-    config.insert("responder".into(), toml::toml! { way = "off" }.into());
+    config.insert("scaling".into(), toml::Value::try_from(plan.scaling(contender)?)?);
+    let responder = contender.responder.clone();
+    let responder = responder.unwrap_or_else(|| toml::toml! { way = "off" });
+    config.insert("responder".into(), responder.into());
     let mut actuator = Table::new();
     actuator.insert("cpu".into(), if is_quota(plan) { "quota" } else { "virtual" }.into());
     if plan.speeds_permille.len() > 1 {

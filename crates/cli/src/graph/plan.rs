@@ -152,6 +152,12 @@ pub(super) struct Contender {
     pub(super) name: String,
     /// Its policy and what goes over the plan's parameters.
     scaling: Table,
+    /// Who carries them out, over the plan's.
+    #[serde(default)]
+    agent: Option<Who>,
+    /// The agent's FirstResponder beside it, as in the agent's configuration. Default: none.
+    #[serde(default)]
+    pub(super) responder: Option<Table>,
 }
 
 /// Who carries decisions out.
@@ -162,6 +168,8 @@ pub(super) enum Who {
     Process,
     /// A thread of this process, with the same policies.
     Thread,
+    /// Nobody: services keep what the table gives them, and no policy looks at them.
+    Nobody,
 }
 
 impl Default for Who {
@@ -348,6 +356,35 @@ impl Plan {
         Ok(config)
     }
 
+    /// Who carries this one's decisions out.
+    pub(super) fn agent_of(&self, contender: &Contender) -> Who {
+        contender.agent.unwrap_or(self.agent)
+    }
+
+    /// That the agent can have the FirstResponder of this contender.
+    fn check_responder(&self, contender: &Contender) -> Result<(), PlanError> {
+        let Some(table) = &contender.responder else { return Ok(()) };
+        let refuse = |problem: String| {
+            let case = format!("contender {}", contender.name);
+            Err(PlanError::Case { case, problem: format!("responder: {problem}") })
+        };
+        if self.agent_of(contender) != Who::Process {
+            return refuse("it is a part of the node agent; set agent = \"process\"".into());
+        }
+        #[cfg(feature = "node")]
+        {
+            use seawall_node::agent::config::Responder;
+            let read = Responder::deserialize(table.clone());
+            let read = read.map_err(|error| error.to_string().trim_end().replace('\n', " "));
+            match read.map(|responder| responder.validate()) {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => return refuse(error.to_string()),
+                Err(error) => return refuse(error),
+            }
+        }
+        Ok(())
+    }
+
     fn check(&self) -> Result<(), PlanError> {
         let refuse = |field: &str, problem: String| Err(PlanError::field(field, problem));
         if !(0.001..=1e6).contains(&self.time_scale) {
@@ -389,14 +426,18 @@ impl Plan {
         if let Some(twice) = plan::repeated(self.contenders.iter().map(|one| &one.name)) {
             return refuse("contender.name", format!("{twice} is there twice"));
         }
-        if self.agent == Who::Process && !cfg!(feature = "node") {
-            let problem = "process takes a build with `--features node`; allowed here: thread";
+        let agents = self.contenders.iter().map(|contender| self.agent_of(contender));
+        if agents.chain([self.agent]).any(|who| who == Who::Process) && !cfg!(feature = "node") {
+            let problem = "process takes a build with `--features node`; allowed here: thread, nobody";
             return refuse("agent", problem.into());
         }
         self.cpu.validate().or_else(|error| refuse("cpu", error.to_string()))?;
         self.graph()?;
         self.arrivals(None)?;
-        self.contenders.iter().try_for_each(|contender| self.scaling(contender).map(|_| ()))
+        self.contenders.iter().try_for_each(|contender| {
+            self.scaling(contender)?;
+            self.check_responder(contender)
+        })
     }
 }
 
@@ -446,6 +487,9 @@ mod tests {
             ("graph-chain-unbounded.toml", 8, 18),
             ("graph-read-user-timeline.toml", 8, 34),
             ("graph-ablation.toml", 4, 34),
+            ("graph-chain-quota.toml", 8, 18),
+            ("graph-responder.toml", 5, 16),
+            ("graph-steady.toml", 2, 16),
         ] {
             let plan = Plan::read(&open(name).unwrap(), &[], &open).unwrap();
             let graph = plan.graph().unwrap();
@@ -453,8 +497,10 @@ mod tests {
             // Below the knee outside of surges, and above it in them.
             let rate: f64 = plan::label(&plan.load.rate).parse().unwrap();
             let capacity = graph.capacity().jobs_per_second;
-            let surge = plan.load.surge.unwrap().factor;
-            assert!(rate < 0.85 * capacity && rate * surge > capacity, "{name}: {capacity}");
+            let is_surge_beyond = |surge: Surge| rate * surge.factor > capacity;
+            assert!(rate < 0.85 * capacity, "{name}: {capacity}");
+            assert!(plan.load.surge.is_none_or(is_surge_beyond), "{name}: {capacity}");
+            assert_eq!(plan.load.surge.is_none(), name.contains("steady"), "{name}");
             let is_unbounded = name.contains("unbounded");
             let pools = graph.services.iter().map(|service| service.pools.len()).sum::<usize>();
             assert_eq!(pools == 0, is_unbounded, "{name}");
@@ -509,6 +555,11 @@ mod tests {
             ("rate = 100", "rate = 'fast'", "load.rate: fast; allowed is 0.1"),
             ("policy = 'static'", "policy = 'magic'", "contender static: scaling: "),
             ("policy = 'static'", "interval = 3", "contender static: scaling: "),
+            (
+                "[[contender]]",
+                "[[contender]]\nresponder = { way = 'loud' }",
+                "contender static: responder: ",
+            ),
         ] {
             let changed = base.replace(from, to);
             let error = Plan::read(&changed, &[], &|_| Err(String::new())).unwrap_err();

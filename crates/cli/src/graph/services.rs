@@ -35,6 +35,8 @@ pub(super) struct Running {
     pub(super) page: PathBuf,
     pub(super) units: u32,
     pub(super) depth: u16,
+    /// Services that it calls itself.
+    pub(super) callees: Vec<String>,
     /// Mean work of a request.
     pub(super) work: Duration,
     server: Server,
@@ -97,6 +99,7 @@ impl Services {
                 page,
                 units: service.units,
                 work: service.mean_work(),
+                callees: service.callees().into_iter().map(str::to_owned).collect(),
                 depth: u16::try_from(graph.depth(&service.name)).unwrap_or(u16::MAX),
                 server,
             });
