@@ -48,36 +48,36 @@ fn bars(
     (id, title, caption, y): (&str, &str, &str, &str),
     of: impl Fn(&Point) -> f64,
 ) -> Chart {
-    let firsts = firsts(plan, results);
-    let names: Vec<String> = firsts.iter().map(|point| point.contender.clone()).collect();
-    let points = names.iter().enumerate().map(|(place, name)| {
-        let all: Vec<f64> = results.of(name).map(&of).collect();
-        let valid = results.of(name).all(|point| point.valid);
-        Spot { x: place as f64, y: all.iter().sum::<f64>() / all.len() as f64, valid }
-    });
-    let points = points.collect();
+    let bar = |first: &&Point| {
+        let all: Vec<f64> = results.of(&first.contender).map(&of).collect();
+        let valid = results.of(&first.contender).all(|point| point.valid);
+        let y = all.iter().sum::<f64>() / all.len() as f64;
+        Line { name: first.contender.clone(), points: vec![Spot { x: 0.0, y, valid }] }
+    };
     Lines {
         id: id.into(),
         title: title.into(),
         caption: caption.into(),
         x: "contender".into(),
-        across: Across::Names(names),
+        // Side by side at one place, in the colours of the other charts' lines.
+        across: Across::Names(vec![String::new()]),
         y: y.into(),
         unit: Unit::Number,
         bound: None,
-        lines: vec![Line { name: String::new(), points }],
+        lines: firsts(plan, results).iter().map(bar).collect(),
     }
     .chart()
 }
 
 fn volumes(plan: &Plan, results: &Results) -> Chart {
-    let caption = "The area of the latency over time above the target (SurgeGuard, figure 3).";
+    let caption = "The area of the latency over time above the target (SurgeGuard, figure 3), in the \
+                   order of the legend.";
     let words = ("volume", "Violation volume", caption, "ms × s");
     bars((plan, results), words, |point| point.volume.area_ms_s)
 }
 
 fn used(plan: &Plan, results: &Results) -> Chart {
-    let caption = "Units that all services together had, on average.";
+    let caption = "Units that all services together had, on average, in the order of the legend.";
     bars((plan, results), ("used", "Units used", caption, "units"), |point| point.units_used)
 }
 

@@ -105,7 +105,7 @@ impl Responder {
         }
     }
 
-    pub(in crate::agent) fn validate(&self) -> Result<(), ConfigError> {
+    pub fn validate(&self) -> Result<(), ConfigError> {
         let (least, most) = (Duration::from_millis(1), Duration::from_secs(10));
         within("responder.boost", self.boost, least, most)?;
         let shortest = Duration::from_micros(100);
