@@ -486,7 +486,6 @@ mod tests {
             ("graph-chain.toml", 8, 18),
             ("graph-chain-unbounded.toml", 8, 18),
             ("graph-read-user-timeline.toml", 8, 34),
-            ("graph-ablation.toml", 4, 34),
             ("graph-chain-quota.toml", 8, 18),
             ("graph-responder.toml", 5, 16),
             ("graph-steady.toml", 2, 16),
