@@ -488,7 +488,7 @@ mod tests {
             ("graph-read-user-timeline.toml", 8, 34),
             ("graph-chain-quota.toml", 8, 18),
             ("graph-responder.toml", 5, 16),
-            ("graph-steady.toml", 2, 16),
+            ("graph-steady.toml", 3, 16),
         ] {
             let plan = Plan::read(&open(name).unwrap(), &[], &open).unwrap();
             let graph = plan.graph().unwrap();
