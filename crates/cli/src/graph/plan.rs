@@ -428,7 +428,8 @@ impl Plan {
         }
         let agents = self.contenders.iter().map(|contender| self.agent_of(contender));
         if agents.chain([self.agent]).any(|who| who == Who::Process) && !cfg!(feature = "node") {
-            let problem = "process takes a build with `--features node`; allowed here: thread, nobody";
+            let problem =
+                "process takes a build with `--features node`; allowed here: thread, nobody";
             return refuse("agent", problem.into());
         }
         self.cpu.validate().or_else(|error| refuse("cpu", error.to_string()))?;

@@ -9,12 +9,15 @@ use std::time::Duration;
 use seawall_abi::page;
 use seawall_control::scaling::{Container, ContainerId, Counters, Expected, Report};
 
-use super::actuator::{Target, UNLIMITED};
+use super::actuator::{Target, UNLIMITED, Watched};
 use super::audit::Measured;
 use super::config::{Bounds, Config, Rule};
 use super::hierarchy::{Hierarchy, Version};
 use super::pages::Pages;
 use super::pod::Raised;
+
+/// The first line of `cpu.stat` is shorter, and so is the number of version 1.
+const USAGE_MAX: usize = 128;
 
 /// A container that the agent manages.
 #[derive(Debug)]
@@ -35,7 +38,7 @@ pub(super) struct Tracked {
     pub(super) calls: Vec<String>,
     pub(super) thrift: bool,
     /// Where its CPU time is counted.
-    usage: Option<(Version, PathBuf)>,
+    usage: Option<(Version, Watched)>,
     /// The pages of its services, with what each has counted last.
     pub(super) pages: BTreeMap<PathBuf, page::Counters>,
     /// What services counted that have ended.
@@ -211,14 +214,15 @@ impl Tracked {
             Version::V1 => folder.join("cpuacct.usage"),
             Version::V2 => folder.join("cpu.stat"),
         };
-        self.usage = file.exists().then_some((hierarchy.version, file));
+        self.usage = Watched::open(&file).ok().map(|file| (hierarchy.version, file));
     }
 
     fn cpu_time(&self) -> Option<Duration> {
-        let (version, path) = self.usage.as_ref()?;
-        let text = fs::read_to_string(path).ok()?;
+        let (version, file) = self.usage.as_ref()?;
+        let mut room = [0; USAGE_MAX];
+        let text = file.read(&mut room).ok()?;
         match version {
-            Version::V1 => text.trim().parse().ok().map(Duration::from_nanos),
+            Version::V1 => text.parse().ok().map(Duration::from_nanos),
             Version::V2 => {
                 let used = text.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
                 used.trim().parse().ok().map(Duration::from_micros)

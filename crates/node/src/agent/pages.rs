@@ -17,8 +17,9 @@ use super::hierarchy::{Hierarchy, Version};
 /// Pages of one folder, if descriptors suffice: a kubelet's limit of containers is in the hundreds.
 const PAGES_MAX: usize = 20_000;
 
-/// Files that an open page may take: here, for each of the two actuators, and for boosts.
-const FILES_PER_PAGE: u64 = 4;
+/// Files that an open page may take: here, for each of the two actuators, for boosts, and three of
+/// its group.
+const FILES_PER_PAGE: u64 = 7;
 
 /// Files for everything else.
 const FILES_OTHERS: u64 = 256;

@@ -1,11 +1,40 @@
 //! Reading and writing the small files of the kernel.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
-use std::path::Path;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 
 use super::ActuatorError;
 use crate::agent::discover::is_gone;
+
+/// A file of the kernel that is read again and again, and stays open for that: to open it takes
+/// longer than to read it, and its text is made anew whenever it is read from its start.
+#[derive(Debug)]
+pub(in crate::agent) struct Watched {
+    path: PathBuf,
+    file: File,
+}
+
+impl Watched {
+    pub(in crate::agent) fn open(path: &Path) -> Result<Self, ActuatorError> {
+        let file = File::open(path).map_err(|source| failure(path, "", source))?;
+        Ok(Self { path: path.to_owned(), file })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it begins with, as far as there is room, without the line's end.
+    pub(in crate::agent) fn read<'a>(&self, room: &'a mut [u8]) -> Result<&'a str, ActuatorError> {
+        let fail = |source| failure(&self.path, "", source);
+        let length = self.file.read_at(room, 0).map_err(fail)?;
+        let text = std::str::from_utf8(&room[..length]);
+        let text = text.map_err(|error| fail(io::Error::new(ErrorKind::InvalidData, error)))?;
+        Ok(text.trim_end())
+    }
+}
 
 /// What a file holds, without the line's end.
 pub(super) fn read(path: &Path) -> Result<String, ActuatorError> {

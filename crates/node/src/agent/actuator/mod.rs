@@ -23,6 +23,7 @@ use thiserror::Error;
 
 pub use cpufreq::{Cpufreq, NoLadder};
 pub use cpuset::Cpuset;
+pub(super) use files::Watched;
 pub use kubernetes::Kubernetes;
 pub use published::{VirtualCpu, VirtualSpeed};
 pub use quota::Quota;

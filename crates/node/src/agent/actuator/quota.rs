@@ -1,14 +1,19 @@
 //! The quota of a group: CPU time that it may use in each period.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::files::Watched;
 use super::{Actuator, ActuatorError, Saved, Target, UNLIMITED, Write, files};
 use crate::agent::hierarchy::{Hierarchy, Version};
 use crate::agent::responder::Held;
 
 /// The kernel takes no quota below this (`min_cfs_quota_period`).
 const QUOTA_LEAST_US: u64 = 1_000;
+
+/// Two numbers and a space are shorter.
+const SHARE_MAX: usize = 64;
 
 /// A period where the group itself says nothing sensible: the kernel's default.
 const PERIOD_DEFAULT_US: u64 = 100_000;
@@ -63,12 +68,61 @@ impl QuotaLever {
 }
 
 /// Writes quotas, in version 1 or 2.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Quota {
     version: Version,
     mount: PathBuf,
     period_us: Option<u64>,
     burst: f64,
+    /// Of the groups that are read in each pass.
+    watched: HashMap<PathBuf, ShareFiles>,
+}
+
+/// Where a group's share stands.
+#[derive(Debug)]
+struct ShareFiles {
+    quota: Watched,
+    /// Of version 1, which keeps it in a file of its own.
+    period: Option<Watched>,
+}
+
+impl ShareFiles {
+    fn open(version: Version, group: &Path) -> Result<Self, ActuatorError> {
+        let open = |name: &str| Watched::open(&group.join(name));
+        Ok(match version {
+            Version::V1 => {
+                let period = Some(open("cpu.cfs_period_us")?);
+                Self { quota: open("cpu.cfs_quota_us")?, period }
+            }
+            Version::V2 => Self { quota: open("cpu.max")?, period: None },
+        })
+    }
+
+    fn share(&self) -> Result<Share, ActuatorError> {
+        let (mut one, mut other) = ([0; SHARE_MAX], [0; SHARE_MAX]);
+        let quota = self.quota.read(&mut one)?;
+        let wrong = |expected| files::garbled(self.quota.path(), quota, expected);
+        let (quota_us, period_us) = match &self.period {
+            Some(period) => {
+                let text = period.read(&mut other)?;
+                let wrong_period = || files::garbled(period.path(), text, "a number");
+                let quota: i64 = quota.parse().map_err(|_| wrong("a number"))?;
+                let period: i64 = text.parse().map_err(|_| wrong_period())?;
+                (u64::try_from(quota).ok(), u64::try_from(period).unwrap_or(0))
+            }
+            None => {
+                let wrong = || wrong("a quota and a period");
+                let (quota, period) = quota.split_once(' ').ok_or_else(wrong)?;
+                let quota = match quota {
+                    "max" => None,
+                    quota => Some(quota.parse().map_err(|_| wrong())?),
+                };
+                (quota, period.parse().map_err(|_| wrong())?)
+            }
+        };
+        let period_us = if period_us == 0 { PERIOD_DEFAULT_US } else { period_us };
+        Ok(Share { quota_us, period_us })
+    }
 }
 
 type Written = Result<(), ActuatorError>;
@@ -94,30 +148,25 @@ impl Quota {
     /// of the quota, and 0 leaves that setting alone where the kernel allows it.
     pub fn new(hierarchy: &Hierarchy, period: Option<Duration>, burst: f64) -> Self {
         let period_us = period.map(|period| period.as_micros() as u64);
-        Self { version: hierarchy.version, mount: hierarchy.mount.clone(), period_us, burst }
+        let (version, mount) = (hierarchy.version, hierarchy.mount.clone());
+        Self { version, mount, period_us, burst, watched: HashMap::new() }
     }
 
     fn share(&self, group: &Path) -> Result<Share, ActuatorError> {
-        let (quota_us, period_us) = match self.version {
-            Version::V1 => {
-                let quota = files::number(&group.join("cpu.cfs_quota_us"))?;
-                let period = files::number(&group.join("cpu.cfs_period_us"))?;
-                (u64::try_from(quota).ok(), u64::try_from(period).unwrap_or(0))
-            }
-            Version::V2 => {
-                let path = group.join("cpu.max");
-                let text = files::read(&path)?;
-                let wrong = || files::garbled(&path, &text, "a quota and a period");
-                let (quota, period) = text.split_once(' ').ok_or_else(wrong)?;
-                let quota = match quota {
-                    "max" => None,
-                    quota => Some(quota.parse().map_err(|_| wrong())?),
-                };
-                (quota, period.parse().map_err(|_| wrong())?)
-            }
-        };
-        let period_us = if period_us == 0 { PERIOD_DEFAULT_US } else { period_us };
-        Ok(Share { quota_us, period_us })
+        ShareFiles::open(self.version, group)?.share()
+    }
+
+    /// The same of a group that will be asked for again.
+    fn watch(&mut self, group: &Path) -> Result<Share, ActuatorError> {
+        if let Some(Ok(share)) = self.watched.get(group).map(ShareFiles::share) {
+            return Ok(share);
+        }
+        // It may be another group of the same name by now.
+        self.watched.remove(group);
+        let files = ShareFiles::open(self.version, group)?;
+        let share = files.share()?;
+        self.watched.insert(group.to_owned(), files);
+        Ok(share)
     }
 
     fn burst_file(&self, group: &Path) -> PathBuf {
@@ -169,7 +218,13 @@ impl Actuator for Quota {
     }
 
     fn read(&mut self, target: &Target) -> Result<u32, ActuatorError> {
-        self.share(group_of(target)?).map(Share::milli)
+        self.watch(group_of(target)?).map(Share::milli)
+    }
+
+    fn forget(&mut self, target: &Target) {
+        if let Ok(group) = group_of(target) {
+            self.watched.remove(group);
+        }
     }
 
     fn save(&mut self, target: &Target) -> Result<Saved, ActuatorError> {
@@ -312,6 +367,8 @@ mod tests {
         assert_eq!(tree.holds("a/cpu.cfs_quota_us"), "50000");
         assert_eq!(tree.holds("a/cpu.cfs_burst_us"), "40000");
         fs::remove_dir_all(target.cpu.as_ref().unwrap()).unwrap();
+        // The kernel's files say by themselves that their group has gone; ordinary ones do not.
+        quota.forget(&target);
         assert!(quota.read(&target).unwrap_err().is_gone());
         assert!(quota.apply(&target, 300).unwrap_err().is_gone());
     }

@@ -105,6 +105,11 @@ impl Responder {
         }
     }
 
+    /// Checks each field by itself.
+    ///
+    /// # Errors
+    ///
+    /// Names the field that is out of its range, and what is allowed.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let (least, most) = (Duration::from_millis(1), Duration::from_secs(10));
         within("responder.boost", self.boost, least, most)?;
