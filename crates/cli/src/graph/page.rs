@@ -70,8 +70,8 @@ fn bars(
 }
 
 fn volumes(plan: &Plan, results: &Results) -> Chart {
-    let caption = "The area of the latency over time above the target (SurgeGuard, figure 3), in the \
-                   order of the legend.";
+    let caption = "The area of the latency over time above the target (SurgeGuard, figure 3), in \
+                   the order of the legend.";
     let words = ("volume", "Violation volume", caption, "ms × s");
     bars((plan, results), words, |point| point.volume.area_ms_s)
 }

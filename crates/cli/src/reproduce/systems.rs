@@ -174,9 +174,8 @@ const SURGEGUARD: System = System {
         Elsewhere {
             claim: "G14",
             text: "the load-latency curve at steady state is the same with and without the agent",
-            how: "live: `seawall graph run experiments/live/graph-chain.toml --only static --only \
-                  escalator --set load.surge.factor=1`, with a `--set load.rate=400` for each \
-                  point of the curve",
+            how: "live: `seawall graph run experiments/live/graph-steady.toml`, with a `--set \
+                  load.rate=360` for each point of the curve",
         },
     ],
 };
