@@ -496,7 +496,8 @@ mod tests {
             assert_eq!((plan.contenders.len(), graph.units()), (contenders, units), "{name}");
             // Below the knee outside of surges, and above it in them.
             let rate: f64 = plan::label(&plan.load.rate).parse().unwrap();
-            let capacity = graph.capacity().jobs_per_second;
+            let unit = f64::from(plan.unit_milli) / 1e3;
+            let capacity = graph.capacity().jobs_per_second * unit;
             let is_surge_beyond = |surge: Surge| rate * surge.factor > capacity;
             assert!(rate < 0.85 * capacity, "{name}: {capacity}");
             assert!(plan.load.surge.is_none_or(is_surge_beyond), "{name}: {capacity}");
