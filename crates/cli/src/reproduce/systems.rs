@@ -163,8 +163,8 @@ const SURGEGUARD: System = System {
         Elsewhere {
             claim: "G10",
             text: "with real processes and stores, too",
-            how: "live: `seawall graph run experiments/live/graph-read-user-timeline.toml`: it has the \
-                  parts of Escalator as contenders",
+            how: "live: `seawall graph run experiments/live/graph-read-user-timeline.toml`: \
+                  it has the parts of Escalator as contenders",
         },
         Elsewhere {
             claim: "G11",
