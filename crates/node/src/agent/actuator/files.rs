@@ -18,7 +18,11 @@ pub(in crate::agent) struct Watched {
 
 impl Watched {
     pub(in crate::agent) fn open(path: &Path) -> Result<Self, ActuatorError> {
-        let file = File::open(path).map_err(|source| failure(path, "", source))?;
+        Self::open_with(path, OpenOptions::new().read(true))
+    }
+
+    fn open_with(path: &Path, options: &OpenOptions) -> Result<Self, ActuatorError> {
+        let file = options.open(path).map_err(|source| failure(path, "", source))?;
         Ok(Self { path: path.to_owned(), file })
     }
 
@@ -33,6 +37,39 @@ impl Watched {
         let text = std::str::from_utf8(&room[..length]);
         let text = text.map_err(|error| fail(io::Error::new(ErrorKind::InvalidData, error)))?;
         Ok(text.trim_end())
+    }
+}
+
+/// The same of a file that is written again and again, too: to open it would take longer.
+#[derive(Debug)]
+pub(super) struct Held {
+    file: Watched,
+    /// Files of a recorded tree keep what is behind a shorter text; the kernel's have no length.
+    is_ordinary: bool,
+}
+
+impl Held {
+    pub(super) fn open(path: &Path) -> Result<Self, ActuatorError> {
+        let file = Watched::open_with(path, OpenOptions::new().read(true).write(true))?;
+        let metadata = file.file.metadata().map_err(|source| failure(path, "", source))?;
+        Ok(Self { file, is_ordinary: metadata.len() > 0 })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// As [`Watched::read`].
+    pub(super) fn read<'a>(&self, room: &'a mut [u8]) -> Result<&'a str, ActuatorError> {
+        self.file.read(room)
+    }
+
+    /// Writes in one call, which the kernel takes as one command.
+    pub(super) fn write(&self, text: &str) -> Result<(), ActuatorError> {
+        let Watched { path, file } = &self.file;
+        let cut = if self.is_ordinary { file.set_len(0) } else { Ok(()) };
+        let written = cut.and_then(|()| file.write_all_at(text.as_bytes(), 0));
+        written.map_err(|source| failure(path, text, source))
     }
 }
 

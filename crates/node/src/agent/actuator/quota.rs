@@ -4,10 +4,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::files::Watched;
+use super::files::{Held, Watched};
 use super::{Actuator, ActuatorError, Saved, Target, UNLIMITED, Write, files};
 use crate::agent::hierarchy::{Hierarchy, Version};
-use crate::agent::responder::Held;
 
 /// The kernel takes no quota below this (`min_cfs_quota_period`).
 const QUOTA_LEAST_US: u64 = 1_000;
@@ -31,10 +30,7 @@ pub(crate) struct QuotaLever {
 impl QuotaLever {
     pub(crate) fn open(quota: &Quota, target: &Target) -> Result<Self, ActuatorError> {
         let group = group_of(target)?;
-        let open = |name: &str| {
-            let path = group.join(name);
-            Held::open(&path).map_err(|source| files::failure(&path, "", source))
-        };
+        let open = |name: &str| Held::open(&group.join(name));
         let version = quota.version;
         let (quota, period) = match version {
             Version::V1 => (open("cpu.cfs_quota_us")?, Some(open("cpu.cfs_period_us")?)),
@@ -51,8 +47,7 @@ impl QuotaLever {
             Version::V1 => quota_us.to_string(),
             Version::V2 => format!("{quota_us} {period_us}"),
         };
-        let written = self.quota.write(&text);
-        written.map_err(|source| files::failure(self.quota.path(), &text, source))?;
+        self.quota.write(&text)?;
         Ok(Share { quota_us: Some(quota_us), period_us }.milli())
     }
 
@@ -60,9 +55,10 @@ impl QuotaLever {
     /// quota of the other period would be many times too large.
     fn period_us(&self) -> Result<u64, ActuatorError> {
         let file = self.period.as_ref().unwrap_or(&self.quota);
-        let text = file.read().map_err(|source| files::failure(file.path(), "", source))?;
+        let mut room = [0; SHARE_MAX];
+        let text = file.read(&mut room)?;
         let period = text.split_whitespace().next_back().and_then(|period| period.parse().ok());
-        let wrong = || files::garbled(file.path(), &text, "a period");
+        let wrong = || files::garbled(file.path(), text, "a period");
         period.filter(|period| *period > 0).ok_or_else(wrong)
     }
 }

@@ -30,8 +30,6 @@ use crate::responder::{
 use board::{Board, Booster};
 use config::{Responder, Way};
 
-pub(super) use lever::Held;
-
 /// Why nobody sees late requests.
 #[derive(Debug, Error)]
 #[non_exhaustive]
