@@ -60,6 +60,7 @@ pub mod credit;
 pub mod dagor;
 pub mod delay;
 pub mod estimate;
+pub mod fields;
 #[cfg(feature = "harness")]
 pub mod harness;
 pub mod lanes;

@@ -52,6 +52,14 @@ impl Stage {
             _ => return None,
         })
     }
+
+    /// The stage that shows itself as `name`: one of Seawall's own, or `stage N`.
+    pub fn named(name: &str) -> Option<Self> {
+        if let Some(number) = name.strip_prefix("stage ") {
+            return number.parse().ok().map(Self);
+        }
+        (0..Self::FIRST_OWN).map(Self).find(|stage| stage.name() == Some(name))
+    }
 }
 
 impl fmt::Debug for Stage {
@@ -65,6 +73,22 @@ impl fmt::Display for Stage {
         match self.name() {
             Some(name) => f.write_str(name),
             None => write!(f, "stage {}", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn all_stages_are_found_by_what_they_show() {
+        for stage in (0..=u8::MAX).map(Stage) {
+            assert_eq!(Stage::named(&stage.to_string()), Some(stage));
+        }
+        for other in ["", "stage", "stage 256", "stage x", "orders"] {
+            assert_eq!(Stage::named(other), None, "{other}");
         }
     }
 }
