@@ -32,7 +32,10 @@ pub(crate) struct Options {
 /// Runs `seawall node log`.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let name = options.file.display();
-    let file = File::open(&options.file).with_context(|| format!("cannot read {name}"))?;
+    let file = File::open(&options.file).with_context(|| match options.file.exists() {
+        true => format!("cannot read {name}"),
+        false => format!("there is no {name}; the agent makes it at its first decision"),
+    })?;
     let mut first = None;
     for (number, line) in (1..).zip(BufReader::new(file).split(b'\n')) {
         let line = line.with_context(|| format!("cannot read {name}"))?;

@@ -227,7 +227,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if options.json {
         output::print(&(summary + "\n"))?;
     } else {
-        eprintln!("{} containers put back; decisions are in {}", done.restored, log.display());
+        let decisions = match log.exists() {
+            true => format!("decisions are in {}", log.display()),
+            false => "nothing was decided".to_owned(),
+        };
+        eprintln!("{} containers put back; {decisions}", done.restored);
     }
     told(&done)
 }
