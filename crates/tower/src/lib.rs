@@ -1,0 +1,3 @@
+//! Layers that put Seawall around services that speak HTTP or gRPC, whatever serves them.
+
+pub mod server;
