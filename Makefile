@@ -46,6 +46,7 @@ test: ## Run all checks, the same as CI.
 	@$(STEP) 'Stores behind services' cargo test -p seawall-graph --test stores --locked -- --ignored --test-threads 1
 	@$(STEP) 'Models of the locks' scripts/loom
 	@$(STEP) 'Stock memcached clients' scripts/interop-kv
+	@$(STEP) 'Files to deploy with' scripts/check-deploy
 	@$(STEP) 'Documentation' env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked
 	@echo
 	@if [[ -s target/interop.missing ]]; then \
@@ -59,6 +60,7 @@ test-long: fuzz loom miri ## Run the long tests, loom, miri, and each fuzzer for
 	@$(STEP) 'Tools' scripts/check-tools test
 	@$(STEP) 'Long tests' cargo test --release --workspace --locked --tests -- --ignored
 	@$(STEP) 'API server of Kubernetes' scripts/kube-apiserver cargo test --release -p seawall-node --locked --test agent kubernetes::live -- --ignored --nocapture
+	@$(STEP) 'Manifests' scripts/kube-apiserver scripts/check-deploy
 	@echo
 	@echo 'make test-long: all checks passed'
 

@@ -57,22 +57,23 @@ impl Admin {
         (text(&resources["limits"]["cpu"]), text(&resources["requests"]["cpu"]))
     }
 
-    /// The account of the agent, with the role that docs/node.md has, and its token.
+    /// The account of the agent, with the role of its manifest, and its token.
     fn agent(&self) -> String {
-        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/node.md");
-        let docs = fs::read_to_string(docs).unwrap();
+        let manifest =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/kubernetes/node.yaml");
+        let manifest = fs::read_to_string(manifest).unwrap();
         let rules: Vec<Value> = ["pods]", "pods/resize]"]
             .into_iter()
             .map(|resource| {
                 let line =
-                    docs.lines().find(|line| line.contains(&format!("resources: [{resource}")));
+                    manifest.lines().find(|line| line.contains(&format!("resources: [{resource}")));
                 let (_, verbs) = line.unwrap().split_once("verbs: [").unwrap();
                 let verbs: Vec<&str> = verbs.split(']').next().unwrap().split(", ").collect();
                 let resource = resource.trim_end_matches(']');
                 json!({ "apiGroups": [""], "resources": [resource], "verbs": verbs })
             })
             .collect();
-        println!("role of docs/node.md: {}", Value::from(rules.clone()));
+        println!("role of deploy/kubernetes/node.yaml: {}", Value::from(rules.clone()));
         let rbac = "/apis/rbac.authorization.k8s.io/v1";
         let name = json!({ "name": "seawall-node" });
         let role = json!({ "metadata": name, "rules": rules });
@@ -182,7 +183,7 @@ fn a_real_server_resizes_up_and_down_restores_and_refuses() {
     let nobody = with_token("nobody", &variable("KUBE_API_TOKEN_NOBODY"));
     let error = open(&folder, &nobody).unwrap_err().to_string();
     println!("as nobody: {error}");
-    assert!(error.contains("403") && error.contains("docs/node.md"), "{error}");
+    assert!(error.contains("403") && error.contains("node.yaml"), "{error}");
     let error = open(&folder, &with_token("wrong", "wrong")).unwrap_err().to_string();
     println!("with a wrong token: {error}");
     assert!(error.contains("401"), "{error}");

@@ -68,7 +68,9 @@ fn hint(code: u16, message: &str) -> &'static str {
     match code {
         401 => "; its token is not known to the server",
         // Admission refuses with the same number: quotas, limits of the namespace.
-        403 if message.contains(" cannot ") => "; docs/node.md has the role that the agent needs",
+        403 if message.contains(" cannot ") => {
+            "; deploy/kubernetes/node.yaml has the role that the agent needs"
+        }
         _ => "",
     }
 }
@@ -376,7 +378,7 @@ mod tests {
         let error = judge(StatusCode::FORBIDDEN, None, body.into()).unwrap_err();
         let text = error.to_string();
         assert!(text.contains("403: pods \"web\" is forbidden"), "{text}");
-        assert!(text.contains("docs/node.md"), "{text}");
+        assert!(text.contains("deploy/kubernetes/node.yaml"), "{text}");
         assert!(!error.is_transient());
         assert_eq!(error.word(), "api_forbidden");
 
