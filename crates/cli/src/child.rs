@@ -20,6 +20,8 @@ pub(crate) struct Server {
     child: Child,
     output: BufReader<ChildStdout>,
     pub(crate) address: SocketAddr,
+    /// Where its metrics are, if it shows them.
+    pub(crate) metrics: Option<SocketAddr>,
 }
 
 impl Server {
@@ -56,7 +58,8 @@ impl Server {
             let status = child.wait()?;
             bail!("the server process did not start ({status}); it says above why");
         };
-        Ok(Self { child, output, address: ready.address })
+        let Ready { address, metrics, .. } = ready;
+        Ok(Self { child, output, address, metrics })
     }
 
     /// The number of its process.

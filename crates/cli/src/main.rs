@@ -8,6 +8,7 @@ mod descriptors;
 mod graph;
 mod groups;
 mod host;
+mod live;
 mod load;
 #[cfg(feature = "node")]
 mod node;

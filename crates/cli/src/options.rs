@@ -126,6 +126,12 @@ pub(crate) fn text<T: ToString>(flag: Option<&T>) -> Option<Value> {
     flag.map(|value| Value::String(value.to_string()))
 }
 
+/// The values of a flag that may be given again, if it was given.
+pub(crate) fn texts<T: ToString>(flags: &[T]) -> Option<Value> {
+    let values: Vec<Value> = flags.iter().filter_map(|flag| text(Some(flag))).collect();
+    (!values.is_empty()).then_some(Value::Array(values))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::live::About;
+
 /// How often a bar is drawn while nothing is reported, so that its clock moves.
 const TICK: Duration = Duration::from_millis(200);
 
@@ -13,6 +15,8 @@ const TICK: Duration = Duration::from_millis(200);
 pub(crate) struct Progress {
     bar: ProgressBar,
     lines: bool,
+    /// Who else is told each step.
+    about: Option<About>,
 }
 
 impl Progress {
@@ -48,7 +52,13 @@ impl Progress {
         bar.set_length(length);
         let style = ProgressStyle::with_template(template);
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        Self { bar, lines }
+        Self { bar, lines, about: None }
+    }
+
+    /// Shows each step there, too.
+    pub(crate) fn shown_by(mut self, about: About) -> Self {
+        self.about = Some(about);
+        self
     }
 
     /// The next step begins.
@@ -57,6 +67,9 @@ impl Progress {
         if self.lines {
             let (at, count) = (self.bar.position(), self.bar.length().unwrap_or(0));
             eprintln!("[{at}/{count}] {step}");
+        }
+        if let Some(about) = &self.about {
+            about.set(step.as_str());
         }
         self.bar.set_message(step);
     }

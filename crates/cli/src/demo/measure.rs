@@ -53,9 +53,10 @@ pub(super) fn service(subject: Subject, plan: &Plan, progress: &Progress) -> Res
 
 impl Bench<'_> {
     /// What a server of this service is told.
-    pub(super) fn setup<'a>(&self, algorithm: &'a str) -> Setup<'a> {
+    pub(super) fn setup<'a>(&'a self, algorithm: &'a str) -> Setup<'a> {
         let &Facts { slo, rtt, .. } = &self.facts;
-        Setup { subject: self.subject, algorithm, core: self.plan.cores.server, slo, rtt }
+        let Plan { cores, screen, .. } = self.plan;
+        Setup { subject: self.subject, algorithm, core: cores.server, slo, rtt, screen }
     }
 
     /// Requests per second that make a load of 1.0.

@@ -5,6 +5,7 @@ mod plan;
 mod server;
 mod spike;
 
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use clap::builder::PossibleValuesParser;
 use seawall_control::admission;
 
 use crate::cores::Cores;
+use crate::live::{About, Hosts, Live, Screen, Source, View};
 use crate::output::print;
 use crate::progress::Progress;
 use crate::report::{data::NO_CONTROL, page, table};
@@ -68,6 +70,15 @@ pub(crate) struct Options {
     #[arg(long, value_enum)]
     only: Option<Subject>,
 
+    /// Where to serve the live page while the demo runs; port 0 lets the system choose
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    metrics: SocketAddr,
+
+    /// Answer there also to this host name, or to all (*); may be given again [default: loopback
+    /// names, and addresses in digits]
+    #[arg(long, value_name = "NAME")]
+    allow_host: Vec<String>,
+
     /// How long each point is measured, in seconds (0.1 to 10); all other times follow from it
     #[arg(long, default_value = "1.4", allow_negative_numbers = true,
         value_parser = |text: &str| within(text, SECONDS))]
@@ -96,14 +107,19 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         Some(subject) => vec![subject],
         None => vec![Subject::Synthetic, Subject::Kv],
     };
+    let (screen, about) = (Screen::default(), About::new("demo"));
+    let hosts = Hosts::new(&options.allow_host)?;
+    let view = View { source: Source::Elsewhere(screen.clone()), about: about.clone(), hosts };
+    eprintln!("live page, while this runs: {}", Live::start(options.metrics, view)?.url());
     let plan = Plan {
         cores,
         algorithm: options.algorithm.clone(),
         sessions: options.sessions,
         loads: options.loads.clone(),
         point: Duration::from_secs_f64(options.seconds),
+        screen,
     };
-    let progress = Progress::of_steps(plan.steps() * subjects.len() as u64);
+    let progress = Progress::of_steps(plan.steps() * subjects.len() as u64).shown_by(about);
     let services: Result<Vec<_>> =
         subjects.into_iter().map(|subject| measure::service(subject, &plan, &progress)).collect();
     drop(progress);

@@ -7,6 +7,7 @@ use seawall_measure::{KeyValueMix, ServiceTime};
 use seawall_rpc::Request;
 
 use crate::cores::Cores;
+use crate::live::Screen;
 use crate::load::workload::{self, Workload};
 use crate::report::data::NO_CONTROL;
 use crate::serve::NULL;
@@ -44,6 +45,8 @@ pub(super) struct Plan {
     pub(super) loads: Vec<f64>,
     /// How long each point is measured.
     pub(super) point: Duration,
+    /// Where it is told which server runs now.
+    pub(super) screen: Screen,
 }
 
 impl Subject {

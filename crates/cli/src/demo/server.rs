@@ -8,6 +8,7 @@ use seawall_rpc::ClientConfig;
 
 use super::plan::{SYNTHETIC_SERVICE, Subject};
 use crate::child::Server;
+use crate::live::Screen;
 use crate::load::probe;
 use crate::load::workload::Workload;
 
@@ -19,12 +20,14 @@ pub(super) struct Setup<'a> {
     pub(super) core: usize,
     pub(super) slo: Duration,
     pub(super) rtt: Duration,
+    pub(super) screen: &'a Screen,
 }
 
 impl Setup<'_> {
-    /// Starts `seawall serve`, waits until it listens, and fills its store if it has one.
+    /// Starts `seawall serve`, waits until it listens, shows it, and fills its store if it has one.
     pub(super) fn start(&self) -> Result<Server> {
         let server = Server::start(self.options())?;
+        self.screen.show(server.metrics);
         if let Workload::Kv(mix) = self.subject.workload() {
             probe::fill(server.address, &ClientConfig::default(), &mix, |_| {})?;
         }
@@ -40,6 +43,7 @@ impl Setup<'_> {
             format!("--set=server.rtt={}", duration::format(self.rtt)),
             // Without control nothing else may bound the load either.
             "--set=server.limits.outstanding=1000000".to_owned(),
+            "--metrics=127.0.0.1:0".to_owned(),
             self.subject.name().to_owned(),
         ];
         if self.subject == Subject::Synthetic {

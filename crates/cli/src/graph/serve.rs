@@ -98,7 +98,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
     config.server.listen = options.listen;
     config.seed = options.seed;
     let service = Service::start(&config)?;
-    let ready = Ready { address: service.address(), memcached: None };
+    let ready = Ready { address: service.address(), memcached: None, metrics: None };
     print(&(serde_json::to_string(&ready)? + "\n"))?;
     stop.wait(TICK, || {});
     Ok(())

@@ -21,7 +21,8 @@ use toml::Value;
 
 use super::publish;
 use crate::descriptors;
-use crate::options::{Settings, Sources, text};
+use crate::live::{About, Hosts, Live, Source, View};
+use crate::options::{Settings, Sources, text, texts};
 use crate::output;
 use crate::serve::metrics;
 
@@ -104,9 +105,14 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PATTERN")]
     systemd: Vec<String>,
 
-    /// Serve Prometheus metrics at this address [default: nowhere]
+    /// Serve Prometheus metrics at this address, and a page that draws them [default: nowhere]
     #[arg(long, value_name = "ADDRESS", env = "SEAWALL_NODE_METRICS")]
     metrics: Option<SocketAddr>,
+
+    /// Answer there also to this host name, or to all (*); may be given again [default: loopback
+    /// names, and addresses in digits]
+    #[arg(long, value_name = "NAME")]
+    allow_host: Vec<String>,
 
     /// End after this time [default: never]
     #[arg(long = "for", value_name = "DURATION", value_parser = duration::parse)]
@@ -145,6 +151,7 @@ struct Ready {
     watchdog: Option<u32>,
     containers: usize,
     restored: usize,
+    metrics: Option<SocketAddr>,
 }
 
 /// Runs `seawall node run`.
@@ -159,6 +166,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
              virtual, or name containers in a configuration file"
         );
     }
+    let hosts = Hosts::new(&config.metrics.allow_hosts)
+        .map_err(|error| anyhow!("metrics.allow_hosts: {error}"))?;
     let scaler = config.scaling.build(config.seed)?;
     let interval = config.interval.unwrap_or(scaler.interval());
     if options.check {
@@ -188,29 +197,30 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         let started = Watchdog::start(program, words.map(str::to_owned).collect());
         watchdog = Some(started.context("cannot start the watchdog")?);
     }
-    let listen = config.metrics.listen;
+    let endpoint = config.metrics.clone();
+    let about = format!(
+        "node agent: {} decides{}",
+        config.scaling.policy,
+        if options.dry_run { ", and nothing is changed (dry run)" } else { "" },
+    );
     // Each page that is read is an open file, or several.
     descriptors::raise();
     let mut agent = Agent::new(config, Box::new(scaler), interval, state)?;
     agent.status_mut().watchdog_starts = u64::from(watchdog.is_some());
     agent.respond()?;
-    if let Some(address) = listen {
-        if !address.ip().is_loopback() {
-            tracing::warn!(%address, "whoever reaches it reads the metrics, and containers' names");
-        }
-        metrics::serve(address, Some(FORGOTTEN))?;
-    }
+    let shown = endpoint.listen.map(|address| show(address, hosts, about)).transpose()?;
     let begun = Instant::now();
     let (mut published, mut known) = (None, Vec::new());
     let (mut ready, id) = (None, watchdog.as_ref().and_then(Watchdog::id));
     let driven = pace::drive(&mut agent, interval, &signals, watchdog.as_mut(), |status| {
         if ready.is_none() {
             let containers = status.containers.len();
-            let line = Ready { pid: process::id(), watchdog: id, containers, restored };
+            let metrics = shown.as_ref().map(Live::address);
+            let line = Ready { pid: process::id(), watchdog: id, containers, restored, metrics };
             ready = Some(output::print(&(serde_json::to_string(&line).unwrap_or_default() + "\n")));
         }
         let now = Instant::now();
-        if listen.is_some() && published.is_none_or(|last| now - last >= metrics::PERIOD) {
+        if shown.is_some() && published.is_none_or(|last| now - last >= metrics::PERIOD) {
             published = Some(now);
             publish::publish(status, &mut known);
         }
@@ -234,6 +244,15 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         eprintln!("{} containers put back; {decisions}", done.restored);
     }
     told(&done)
+}
+
+/// Serves the metrics.
+fn show(address: SocketAddr, hosts: Hosts, about: String) -> Result<Live> {
+    // Its passes publish; nobody has to ask for it.
+    let source = Source::recorder(metrics::record(Some(FORGOTTEN))?, None);
+    let live = Live::start(address, View { source, about: About::new(about), hosts })?;
+    tracing::info!(page = %live.url(), "live");
+    Ok(live)
 }
 
 /// Runs `seawall node watchdog`.
@@ -288,6 +307,7 @@ fn read(options: &Options) -> Result<Config> {
         ("discovery.docker", yes(options.docker)),
         ("discovery.systemd", (!units.is_empty()).then_some(Value::Array(units))),
         ("metrics.listen", text(options.metrics.as_ref())),
+        ("metrics.allow_hosts", texts(&options.allow_host)),
     ];
     let config: Config = options.sources.read(&Settings::default(), &flags)?;
     config.validate().map_err(|error| anyhow!("{error}"))?;

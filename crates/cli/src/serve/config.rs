@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::machine::{self, Needs};
 use super::{Service, synthetic};
+use crate::live::Hosts;
 use crate::options::readable;
 
 /// Everything that can be set, for all services: one file serves them all.
@@ -125,8 +126,11 @@ pub(super) struct Search {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Metrics {
-    /// Where to serve Prometheus metrics; nowhere by default.
+    /// Where to serve Prometheus metrics and the page that draws them; nowhere by default.
     pub(super) listen: Option<SocketAddr>,
+    /// Host names under which they may be asked for, beside loopback names and addresses in
+    /// digits; `*` for all.
+    pub(super) allow_hosts: Vec<String>,
 }
 
 impl Config {
@@ -193,6 +197,8 @@ impl Config {
         self.search.engine.validate().map_err(|error| anyhow!("search.engine.{error}"))?;
         self.memory.validate().map_err(|error| anyhow!("memory.{error}"))?;
         self.kv.store.validate().map_err(|error| anyhow!("in kv.store: {error}"))?;
+        Hosts::new(&self.metrics.allow_hosts)
+            .map_err(|error| anyhow!("metrics.allow_hosts: {error}"))?;
         self.kv().validate().map_err(|error| anyhow!("kv.{error}"))
     }
 

@@ -1,33 +1,32 @@
-//! The Prometheus endpoint.
+//! What the process records, for the metrics endpoint.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use metrics_exporter_prometheus::PrometheusBuilder;
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use metrics_util::MetricKindMask;
 use seawall_measure::names::{self, Kind};
 
-/// How often a server's counters and gauges are handed to the endpoint.
+/// How often a server's counters and gauges are handed to the recorder although nobody asks.
 pub(crate) const PERIOD: Duration = Duration::from_millis(250);
 
-/// Serves what the process records, under the names and with the words of [`names::ALL`]. What has
-/// not been handed over for as long as `idle` is not shown any more, nor kept.
+/// Keeps what the process records from now on, under the names and with the words of
+/// [`names::ALL`]. What has not been handed over for as long as `idle` is not shown any more, nor
+/// kept. Who has the handle calls its `run_upkeep` now and then.
 ///
 /// # Errors
 ///
-/// If the address cannot be listened at.
-pub(crate) fn serve(address: SocketAddr, idle: Option<Duration>) -> Result<()> {
-    PrometheusBuilder::new()
-        .with_http_listener(address)
+/// If somebody keeps it already.
+pub(crate) fn record(idle: Option<Duration>) -> Result<PrometheusHandle> {
+    let handle = PrometheusBuilder::new()
         .idle_timeout(MetricKindMask::ALL, idle)
-        .install()
-        .with_context(|| format!("cannot serve metrics at {address}"))?;
+        .install_recorder()
+        .context("cannot record metrics")?;
     for metric in names::ALL {
         match metric.kind {
             Kind::Counter => metrics::describe_counter!(metric.name, metric.help),
             Kind::Gauge => metrics::describe_gauge!(metric.name, metric.help),
         }
     }
-    Ok(())
+    Ok(handle)
 }

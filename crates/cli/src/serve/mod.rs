@@ -27,7 +27,8 @@ use seawall_sync::contention;
 use toml::Value;
 
 use crate::descriptors;
-use crate::options::{Settings, Sources, text};
+use crate::live::{self, About, Hosts, Live, View};
+use crate::options::{Settings, Sources, text, texts};
 use crate::{output, pin};
 use machine::Machine;
 use running::Running;
@@ -133,9 +134,15 @@ pub(crate) struct Options {
     #[arg(long, global = true, value_name = "ADDRESS")]
     spill: Vec<SocketAddr>,
 
-    /// Serve Prometheus metrics here, such as 127.0.0.1:9117 [default: nowhere]
+    /// Serve Prometheus metrics here, and a page that draws them, such as 127.0.0.1:9117 [default:
+    /// nowhere]
     #[arg(long, global = true, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
+
+    /// Answer there also to this host name, or to all (*); may be given again [default: loopback
+    /// names, and addresses in digits]
+    #[arg(long, global = true, value_name = "NAME")]
+    allow_host: Vec<String>,
 
     /// Share a page of metrics with the node agent in this folder [default: $SEAWALL_PAGES, or
     /// none]
@@ -266,19 +273,25 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         tracing::info!(allowed, sessions, "fewer open files allowed than server.limits.sessions");
     }
     let mut machine = Machine::start(&config, config.needs(&options.service))?;
+    // Before anything is counted.
+    let recorded = config.metrics.listen.map(|_| metrics::record(None)).transpose()?;
     let running = Running::start(&options.service, &config).map_err(advised)?;
-    config.metrics.listen.map_or(Ok(()), |address| metrics::serve(address, None))?;
+    let (publisher, asks) = live::asks();
+    let about = describe(&options.service, &config, &running.ready(None));
+    let source = recorded.map(|handle| live::Source::recorder(handle, Some(publisher)));
+    let shown = source.map(|source| show(&config, source, &about)).transpose()?.flatten();
     let stop = Stop::listen(options.until_stdin_ends)?;
-    let ready = running.ready();
+    let ready = running.ready(shown.as_ref().map(Live::address));
     // A parent that waits for the end of our input reads the line of JSON, not this.
     if !options.until_stdin_ends {
-        eprintln!("{}", describe(&options.service, &config, &ready));
+        eprintln!("{about}; Ctrl-C stops it");
+        shown.iter().for_each(|live| eprintln!("live page: {}", live.url()));
         machine.remarks().iter().for_each(|remark| eprintln!("{remark}"));
     }
     output::print(&(serde_json::to_string(&ready)? + "\n"))?;
     machine.while_told(&running, |gauges| {
-        stop.wait(metrics::PERIOD, || {
-            if config.metrics.listen.is_some() {
+        stop.wait_and_publish(metrics::PERIOD, asks, || {
+            if shown.is_some() {
                 running.stats().publish();
                 stages::publish();
                 gauges.publish();
@@ -302,6 +315,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         eprintln!("contended stages:\n{contended}");
     }
     Ok(())
+}
+
+/// Serves the metrics where that is wanted.
+fn show(config: &Config, source: live::Source, about: &str) -> Result<Option<Live>> {
+    let hosts = Hosts::new(&config.metrics.allow_hosts)?;
+    let view = View { source, about: About::new(about), hosts };
+    config.metrics.listen.map(|address| Live::start(address, view)).transpose()
 }
 
 fn lock_kinds() -> PossibleValuesParser {
@@ -352,8 +372,6 @@ fn read(options: &Options) -> Result<Config> {
             (vec![("search.folder", folder(&options.service))], settings)
         }
     };
-    let replicas: Vec<Value> = options.spill.iter().filter_map(|at| text(Some(at))).collect();
-    let replicas = (!replicas.is_empty()).then_some(Value::Array(replicas));
     let pages = options.pages.as_ref().map(|pages| Value::String(pages.display().to_string()));
     let one_worker = options.pin.map(|_| Value::Integer(1));
     let common = [
@@ -362,10 +380,11 @@ fn read(options: &Options) -> Result<Config> {
         ("server.slo", text(options.slo.as_ref())),
         ("server.attempts", options.attempts.map(|attempts| Value::Integer(attempts.into()))),
         ("server.target_delay", text(options.target_delay.as_ref())),
-        ("server.spill.replicas", replicas),
+        ("server.spill.replicas", texts(&options.spill)),
         ("server.threads.workers", one_worker),
         ("server.page.folder", pages),
         ("metrics.listen", text(options.metrics.as_ref())),
+        ("metrics.allow_hosts", texts(&options.allow_host)),
     ];
     let flags: Vec<_> = common.into_iter().chain(own).collect();
     let mut config: Config = options.sources.read(settings, &flags)?;
@@ -428,8 +447,5 @@ fn describe(service: &Service, config: &Config, ready: &Ready) -> String {
     };
     let slo = duration::format(config.server.slo);
     let algorithm = &config.server.admission.algorithm;
-    format!(
-        "{what} at {}{memcached}: algorithm {algorithm}, SLO {slo}; Ctrl-C stops it",
-        ready.address
-    )
+    format!("{what} at {}{memcached}: algorithm {algorithm}, SLO {slo}", ready.address)
 }

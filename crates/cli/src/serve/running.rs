@@ -21,6 +21,9 @@ pub(crate) struct Ready {
     pub(crate) address: SocketAddr,
     /// Where it listens for memcached's protocol.
     pub(crate) memcached: Option<SocketAddr>,
+    /// Where its metrics and their page are.
+    #[serde(default)]
+    pub(crate) metrics: Option<SocketAddr>,
 }
 
 pub(super) enum Running {
@@ -54,15 +57,14 @@ impl Running {
         })
     }
 
-    pub(super) fn ready(&self) -> Ready {
-        match self {
-            Self::Native(server) => Ready { address: server.address(), memcached: None },
-            Self::Kv(server) => {
-                Ready { address: server.address(), memcached: server.memcached_address() }
-            }
+    pub(super) fn ready(&self, metrics: Option<SocketAddr>) -> Ready {
+        let (address, memcached) = match self {
+            Self::Native(server) => (server.address(), None),
+            Self::Kv(server) => (server.address(), server.memcached_address()),
             #[cfg(feature = "search")]
-            Self::Search(server) => Ready { address: server.address(), memcached: None },
-        }
+            Self::Search(server) => (server.address(), None),
+        };
+        Ready { address, memcached, metrics }
     }
 
     pub(super) fn stats(&self) -> Stats {

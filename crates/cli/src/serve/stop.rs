@@ -10,6 +10,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
+use crate::live::{self, Asks};
+
 /// What ends a server: SIGTERM, SIGINT (Ctrl-C), or the end of standard input.
 pub(crate) struct Stop {
     runtime: Runtime,
@@ -36,7 +38,13 @@ impl Stop {
     }
 
     /// Waits, and calls `tick` once in each `period`, the first time at once.
-    pub(crate) fn wait(self, period: Duration, mut tick: impl FnMut()) {
+    pub(crate) fn wait(self, period: Duration, tick: impl FnMut()) {
+        let (_, asks) = live::asks();
+        self.wait_and_publish(period, asks, tick);
+    }
+
+    /// The same, and also whenever somebody asks.
+    pub(crate) fn wait_and_publish(self, period: Duration, mut asks: Asks, mut tick: impl FnMut()) {
         let Self { runtime, mut terminate, mut interrupt, stdin } = self;
         runtime.block_on(async {
             let stdin = async {
@@ -54,6 +62,11 @@ impl Stop {
                     () = &mut stdin => "the end of standard input",
                     _ = ticks.tick() => {
                         tick();
+                        continue;
+                    }
+                    Some(ask) = asks.recv() => {
+                        tick();
+                        let _ = ask.send(()); // who asked may have lost patience
                         continue;
                     }
                 };

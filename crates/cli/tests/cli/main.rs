@@ -9,6 +9,7 @@ mod demo;
 mod errors;
 mod graph;
 mod help;
+mod live;
 mod load;
 mod machine;
 mod metrics;

@@ -202,6 +202,16 @@ impl Served {
         self.ready["address"].as_str().expect("the address is a string").to_owned()
     }
 
+    /// Where its metrics are, for a server that has them.
+    pub(crate) fn metrics(&self) -> String {
+        self.ready["metrics"].as_str().expect("it shows metrics").to_owned()
+    }
+
+    /// Whether it shows none.
+    pub(crate) fn says_nothing_of_metrics(&self) -> bool {
+        self.ready["metrics"].is_null()
+    }
+
     /// Where it listens for memcached's clients.
     pub(crate) fn memcached(&self) -> Option<SocketAddr> {
         let address = self.ready["memcached"].as_str()?;

@@ -252,9 +252,13 @@ impl Default for Audit {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Metrics {
-    /// Where to serve Prometheus metrics; nowhere by default.
+    /// Where to serve Prometheus metrics and the page that draws them; nowhere by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen: Option<SocketAddr>,
+    /// Host names under which they may be asked for, beside loopback names and addresses in
+    /// digits; `*` for all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allow_hosts: Vec<String>,
 }
 
 /// A field that is out of its range.

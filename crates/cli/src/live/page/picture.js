@@ -1,0 +1,286 @@
+// What two readings of the metrics, some time apart, say about the process, and that in words.
+//
+// `seawall top` has the same in picture.rs and verdict.rs; both are held to cases.json.
+
+// The outcome of requests that were served with a result.
+const SERVED = "done";
+
+// A share of requests from which on a process that refuses or fails them is said to be overloaded.
+const NOTABLE = 0.01;
+
+// Above this share one stage is said to refuse all.
+const NEARLY_ALL = 0.9;
+
+// How many stages are named with what they refuse.
+const STAGES_NAMED = 3;
+
+const ANYWHERE = () => true;
+const labelled = (label, value) => (labels) => labels.get(label) === value;
+
+// Two samples, { at, metrics }, and the time between them.
+class Span {
+  constructor(before, after) {
+    this.before = new Map();
+    this.beforeMetrics = before.metrics;
+    this.after = after.metrics;
+    this.seconds = after.at - before.at;
+  }
+
+  // Series of a name in the first sample, by their keys.
+  earlier(name) {
+    if (!this.before.has(name)) {
+      const series = this.beforeMetrics.get(name) ?? [];
+      this.before.set(name, new Map(series.map((one) => [one.key, one.value])));
+    }
+    return this.before.get(name);
+  }
+
+  series(name, meant = ANYWHERE) {
+    return (this.after.get(name) ?? []).filter((one) => meant(one.labels));
+  }
+
+  // By how much a series has grown. A counter that has fallen has begun anew.
+  growth(name, one) {
+    const then = this.earlier(name).get(one.key);
+    return then !== undefined && then <= one.value ? one.value - then : one.value;
+  }
+
+  // Growth per second of all meant series of a counter.
+  rate(name, meant) {
+    const growth = this.series(name, meant).map((one) => this.growth(name, one));
+    return growth.reduce((sum, more) => sum + more, 0) / this.seconds;
+  }
+
+  rateIfAny(name, meant) {
+    return this.series(name, meant).length > 0 ? this.rate(name, meant) : null;
+  }
+
+  sum(name) {
+    const values = this.series(name).map((one) => one.value);
+    return values.length > 0 ? values.reduce((sum, value) => sum + value) : null;
+  }
+
+  highest(name, meant) {
+    const values = this.series(name, meant).map((one) => one.value);
+    return values.length > 0 ? Math.max(...values) : null;
+  }
+
+  // The values of a label that these metrics have now, in order.
+  values(label, names) {
+    const series = names.flatMap((name) => this.series(name));
+    const values = series.map((one) => one.labels.get(label)).filter((v) => v !== undefined);
+    return [...new Set(values)].sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
+  }
+
+  // What a share `q` of what a histogram was told in the meantime did not exceed, as Prometheus'
+  // `histogram_quantile` finds it: values are spread evenly in their bucket, and the first bucket
+  // begins at 0.
+  quantile(metric, meant, q) {
+    const name = `${metric}_bucket`;
+    const counts = new Map();
+    for (const one of this.series(name, meant)) {
+      const text = one.labels.get("le");
+      const bound = VALUES.has(text) ? VALUES.get(text) : Number(text);
+      counts.set(bound, (counts.get(bound) ?? 0) + this.growth(name, one));
+    }
+    const buckets = [...counts].sort(([a], [b]) => a - b);
+    const total = buckets.length > 0 ? buckets[buckets.length - 1][1] : 0;
+    if (!(total > 0)) return null;
+    const rank = q * total;
+    let [begin, below] = [0, 0];
+    for (const [bound, count] of buckets) {
+      if (bound === Infinity) break;
+      if (count >= rank && count > below) {
+        const within = begin + ((bound - begin) * (rank - below)) / (count - below);
+        return { seconds: within, isBeyond: false };
+      }
+      [begin, below] = [bound, count];
+    }
+    return { seconds: begin, isBeyond: true };
+  }
+}
+
+// The picture of a process between two samples; null if the second is not later, as when the
+// process has begun anew. Rates are per second; null stands for what is not shown.
+function pictureBetween(before, after) {
+  if (!(after.at > before.at)) return null;
+  const span = new Span(before, after);
+  const ended = endings(span);
+  const [goodput, refused, failed, cancelled] = ended;
+  return {
+    seconds: span.seconds,
+    load: span.rate("seawall_requests_total"),
+    goodput,
+    refused,
+    refusedShare: share(refused, ended),
+    failed,
+    failedShare: share(failed, ended),
+    cancelled,
+    spilled: span.rate("seawall_spilled_total"),
+    p50: latency(span, ANYWHERE, 0.5),
+    p99: latency(span, ANYWHERE, 0.99),
+    queueingDelay: span.highest("seawall_queueing_delay_seconds"),
+    targetDelay: span.highest("seawall_target_delay_seconds"),
+    budget: span.highest("seawall_delay_budget_seconds"),
+    outstanding: span.sum("seawall_outstanding_requests"),
+    sessions: span.sum("seawall_sessions"),
+    creditPool: span.sum("seawall_credit_pool"),
+    creditsIssued: span.sum("seawall_credits_issued"),
+    admissionLimit: span.sum("seawall_admission_limit"),
+    workersBusy: span.rateIfAny("seawall_worker_busy_seconds"),
+    stages: stagesOf(span, ended.reduce((sum, one) => sum + one)),
+    classes: classesOf(span),
+    containers: containersOf(span),
+    unitsFree: span.sum("seawall_scaling_free_units"),
+  };
+}
+
+// How requests ended: served, refused, failed, given up.
+function endings(span, meant) {
+  return ["completions", "refusals", "failures", "cancellations"].map((how) =>
+    span.rate(`seawall_${how}_total`, meant));
+}
+
+function share(part, all) {
+  const sum = all.reduce((total, one) => total + one, 0);
+  return sum > 0 ? part / sum : 0;
+}
+
+function latency(span, meant, q) {
+  const served = (labels) => labels.get("outcome") === SERVED && meant(labels);
+  return span.quantile("seawall_request_seconds", served, q);
+}
+
+// Those that refuse most first, then those with the longest waits.
+function stagesOf(span, ended) {
+  const names = span.values("stage", [
+    "seawall_refusals_total",
+    "seawall_stage_queueing_delay_seconds",
+    "seawall_stage_acquisitions_total",
+    "seawall_stage_wait_seconds_count",
+  ]);
+  const stages = names.map((stage) => {
+    const here = labelled("stage", stage);
+    const refused = span.rate("seawall_refusals_total", here);
+    return {
+      stage,
+      refused,
+      refusedShare: ended > 0 ? refused / ended : 0,
+      delay: span.highest("seawall_stage_queueing_delay_seconds", here),
+      waitP99: span.quantile("seawall_stage_wait_seconds", here, 0.99),
+      acquired: span.rateIfAny("seawall_stage_acquisitions_total", here),
+      waiters: span.rateIfAny("seawall_stage_waited_seconds", here),
+    };
+  });
+  return stages.sort((a, b) => b.refused - a.refused || waitOf(b) - waitOf(a));
+}
+
+// The longest that is known of waits at a stage.
+function waitOf(stage) {
+  return Math.max(stage.delay ?? 0, stage.waitP99?.seconds ?? 0);
+}
+
+function classesOf(span) {
+  return span.values("class", ["seawall_requests_total"]).map((name) => {
+    const here = labelled("class", name);
+    const ended = endings(span, here);
+    return {
+      class: name,
+      load: span.rate("seawall_requests_total", here),
+      goodput: ended[0],
+      refused: ended[1],
+      refusedShare: share(ended[1], ended),
+      p50: latency(span, here, 0.5),
+      p99: latency(span, here, 0.99),
+    };
+  });
+}
+
+function containersOf(span) {
+  return span.values("container", ["seawall_scaling_units"]).map((container) => {
+    const here = labelled("container", container);
+    const value = (name) => span.highest(`seawall_scaling_${name}`, here) ?? 0;
+    return {
+      container,
+      units: value("units"),
+      level: value("level"),
+      score: value("score"),
+      isUnmet: value("unmet") > 0,
+      shed: span.rate("seawall_scaling_shed_total", here),
+      boosts: span.rate("seawall_responder_boosts_total", here),
+    };
+  });
+}
+
+// A picture in words: { level: idle, good, busy or over, sentence, detail }.
+function verdictOf(picture) {
+  if (picture.containers.length > 0 || picture.unitsFree !== null) return agentVerdict(picture);
+  const isIdle = picture.load === 0 && picture.goodput === 0 && picture.refused === 0;
+  const worst = Math.max(picture.refusedShare, picture.failedShare);
+  let level = isIdle ? "idle" : "good";
+  if (worst > 0 || isOverTarget(picture)) level = "busy";
+  if (worst >= NOTABLE) level = "over";
+  return { level, sentence: sentenceOf(picture, isIdle), detail: detailOf(picture) };
+}
+
+function isOverTarget({ queueingDelay, targetDelay }) {
+  return queueingDelay !== null && targetDelay > 0 && queueingDelay > targetDelay;
+}
+
+function sentenceOf(picture, isIdle) {
+  const goodput = perSecond(picture.goodput);
+  const refuses = picture.refusedShare > 0;
+  const [top] = picture.stages;
+  const parts = [];
+  if (refuses && top !== undefined) {
+    const place = top.refused >= NEARLY_ALL * picture.refused ? " at" : ", most at";
+    parts.push(`Refusing ${percent(picture.refusedShare)}${place} ${top.stage}`);
+    parts.push(`goodput ${goodput}`);
+  } else if (isIdle) {
+    parts.push("Idle: no requests");
+  } else if (isOverTarget(picture)) {
+    const delay = seconds(picture.queueingDelay);
+    const target = seconds(picture.targetDelay);
+    parts.push(`Serving ${goodput} with a queue of ${delay}, over the target of ${target}`);
+  } else {
+    parts.push(`Serving ${goodput}`);
+  }
+  if (picture.p99 !== null) parts.push(`p99 ${quantileText(picture.p99)}`);
+  if (picture.failedShare > 0) parts.push(`${percent(picture.failedShare)} fail`);
+  if (!refuses && !isIdle) parts.push("nothing refused");
+  return parts.join("; ");
+}
+
+// Who refuses how much, and where the longest wait is.
+function detailOf(picture) {
+  const parts = [];
+  const refusing = picture.stages
+    .filter((stage) => stage.refused > 0)
+    .slice(0, STAGES_NAMED)
+    .map((stage) => `${stage.stage} ${percent(stage.refusedShare)}`);
+  if (refusing.length > 1) parts.push(`Refused by stage: ${refusing.join(", ")}`);
+  const front = picture.queueingDelay ?? 0;
+  const slower = (a, b) => (a === undefined || waitOf(b) > waitOf(a) ? b : a);
+  const slowest = picture.stages.reduce(slower, undefined);
+  if (slowest !== undefined && waitOf(slowest) > front) {
+    parts.push(`Longest wait: ${seconds(waitOf(slowest))} at ${slowest.stage}`);
+  } else if (front > 0) {
+    const target = picture.targetDelay > 0 ? ` (target ${seconds(picture.targetDelay)})` : "";
+    parts.push(`Longest wait: ${seconds(front)} in front of the handlers${target}`);
+  }
+  return parts.join(". ");
+}
+
+// What a node agent has to say.
+function agentVerdict({ containers, unitsFree }) {
+  const units = containers.reduce((sum, one) => sum + one.units, 0);
+  const count = containers.length === 1 ? "1 container has" : `${containers.length} containers have`;
+  const sentence = `${count} ${rate(units)} units of CPU; ${rate(unitsFree ?? 0)} are free`;
+  const unmet = containers.filter((one) => one.isUnmet).map((one) => one.container);
+  const wanting = containers.filter((one) => one.score > 0 && !one.isUnmet).length;
+  if (unmet.length > 0) {
+    return { level: "over", sentence, detail: `Without CPU that they need: ${unmet.join(", ")}` };
+  }
+  const detail = wanting > 0 ? `Candidates for more CPU: ${wanting}` : "";
+  return { level: wanting > 0 ? "busy" : "good", sentence, detail };
+}

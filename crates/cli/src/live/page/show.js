@@ -1,0 +1,203 @@
+// What is shown of a picture: tiles, charts and tables.
+
+// Stages, classes and containers in a table.
+const ROWS_MOST = 30;
+
+function tilesOf(picture) {
+  const { containers } = picture;
+  if (containers.length > 0 || picture.unitsFree !== null) {
+    return [
+      { name: "Containers", value: rate(containers.length) },
+      { name: "Units free", value: known(picture.unitsFree, rate) },
+      { name: "Shed", value: perSecond(containers.reduce((sum, one) => sum + one.shed, 0)) },
+      { name: "Boosts", value: perSecond(containers.reduce((sum, one) => sum + one.boosts, 0)) },
+    ];
+  }
+  const { refusedShare, failed, cancelled, spilled } = picture;
+  const level = refusedShare >= NOTABLE ? "over" : refusedShare > 0 ? "busy" : "";
+  const others = [[failed, "failed"], [cancelled, "given up"], [spilled, "to replicas"]]
+    .filter(([count]) => count > 0)
+    .map(([count, how]) => `${perSecond(count)} ${how}`);
+  const tiles = [
+    { name: "Load", value: perSecond(picture.load), beside: "requests that arrive" },
+    { name: "Goodput", value: perSecond(picture.goodput), beside: others.join(", ") || "served" },
+    { name: "Refused", value: percent(refusedShare), beside: perSecond(picture.refused), level },
+    { name: "p50", value: quantileText(picture.p50), beside: "of those served" },
+    { name: "p99", value: quantileText(picture.p99), beside: "of those served" },
+  ];
+  const optional = (value, tile) => value !== null && tiles.push(tile(value));
+  optional(picture.queueingDelay, (delay) => ({
+    name: "Queueing delay",
+    value: seconds(delay),
+    beside: picture.targetDelay > 0 ? `target ${seconds(picture.targetDelay)}` : "",
+    level: isOverTarget(picture) ? "busy" : "",
+  }));
+  optional(picture.budget, (budget) => ({
+    name: "Delay budget",
+    value: budget > 0 ? seconds(budget) : "no limit",
+    beside: "at all stages together",
+  }));
+  optional(picture.outstanding, (count) => ({
+    name: "In flight",
+    value: rate(count),
+    beside: picture.admissionLimit === null ? "" : `limit ${rate(picture.admissionLimit)}`,
+  }));
+  optional(picture.creditsIssued, (issued) => ({
+    name: "Credits issued",
+    value: rate(issued),
+    beside: picture.creditPool === null ? "" : `pool ${rate(picture.creditPool)}`,
+  }));
+  optional(picture.sessions, (sessions) => ({
+    name: "Sessions",
+    value: rate(sessions),
+    beside: windowOf(picture) === null ? "" : `window ${rate(windowOf(picture))} on average`,
+  }));
+  optional(picture.workersBusy, (busy) => ({
+    name: "Workers busy",
+    value: busy.toFixed(2),
+    beside: "in handlers, on average",
+  }));
+  return tiles;
+}
+
+// Requests that a session may have outstanding, on average.
+function windowOf({ creditsIssued, sessions }) {
+  return creditsIssued !== null && sessions > 0 ? creditsIssued / sessions : null;
+}
+
+const CHARTS = [
+  {
+    id: "requests",
+    title: "Load and goodput",
+    unit: "requests per second",
+    kind: "lines",
+    format: rate,
+    values: (picture) => picture.unitsFree !== null ? [] : [
+      ["load", picture.load, "ink-load"],
+      ["goodput", picture.goodput, "ink-good"],
+      ["refused", picture.refused, "ink-refused"],
+      ["failed", picture.failed, "ink-lost"],
+      ["given up", picture.cancelled, "ink-5"],
+      ["to replicas", picture.spilled, "ink-3"],
+    ],
+    showsZero: ["load", "goodput"],
+  },
+  {
+    id: "refused",
+    title: "Refused by stage",
+    unit: "requests per second",
+    kind: "stack",
+    format: rate,
+    values: ({ stages }) => stages.map(({ stage, refused }) => [stage, refused]),
+  },
+  {
+    id: "latency",
+    title: "Latency of those served",
+    unit: "arrival to reply, logarithmic",
+    kind: "lines",
+    log: true,
+    format: seconds,
+    values: ({ p50, p99 }) => [
+      ["p50", p50?.seconds, "ink-0"],
+      ["p99", p99?.seconds, "ink-1"],
+    ],
+  },
+  {
+    id: "delay",
+    title: "Queueing delay by stage",
+    unit: "oldest waiter, or p99 of waits",
+    kind: "lines",
+    format: seconds,
+    values: (picture) => [
+      ["target", picture.targetDelay, "ink-bound", true],
+      ["in front of the handlers", picture.queueingDelay, "ink-0"],
+      ...picture.stages.map((stage) => [stage.stage, waitOf(stage)]),
+    ],
+  },
+  {
+    id: "credits",
+    title: "Credits and limits",
+    unit: "requests at once",
+    kind: "lines",
+    format: rate,
+    values: (picture) => [
+      ["pool", picture.creditPool, "ink-bound", true],
+      ["issued", picture.creditsIssued, "ink-0"],
+      ["limit", picture.admissionLimit, "ink-3", true],
+    ],
+  },
+  {
+    id: "flight",
+    title: "In flight, sessions and windows",
+    unit: "count",
+    kind: "lines",
+    format: rate,
+    values: (picture) => [
+      ["in flight", picture.outstanding, "ink-0"],
+      ["sessions", picture.sessions, "ink-load"],
+      ["window of a session", windowOf(picture), "ink-3"],
+      ["workers busy", picture.workersBusy, "ink-2"],
+    ],
+  },
+  {
+    id: "units",
+    title: "CPU by container",
+    unit: "units",
+    kind: "stack",
+    format: rate,
+    values: ({ containers }) => containers.map((one) => [one.container, one.units]),
+  },
+  {
+    id: "shed",
+    title: "Shed by container",
+    unit: "requests per second",
+    kind: "stack",
+    format: rate,
+    values: ({ containers }) => containers.map((one) => [one.container, one.shed]),
+  },
+];
+
+const TABLES = [
+  {
+    id: "stages",
+    title: "Stages",
+    columns: ["Stage", "Refused", "Of all", "p99 wait", "Oldest waits", "Waiting", "Acquired"],
+    rows: ({ stages }) => stages.map((stage) => [stage.stage, [
+      stage.stage,
+      perSecond(stage.refused),
+      percent(stage.refusedShare),
+      quantileText(stage.waitP99),
+      known(stage.delay, seconds),
+      known(stage.waiters, rate),
+      known(stage.acquired, perSecond),
+    ], stage.refusedShare >= NOTABLE ? "over" : ""]),
+  },
+  {
+    id: "classes",
+    title: "Classes",
+    columns: ["Class", "Load", "Goodput", "Refused", "Of all", "p50", "p99"],
+    rows: ({ classes }) => (classes.length < 2 ? [] : classes.map((one) => [one.class, [
+      one.class,
+      perSecond(one.load),
+      perSecond(one.goodput),
+      perSecond(one.refused),
+      percent(one.refusedShare),
+      quantileText(one.p50),
+      quantileText(one.p99),
+    ], one.refusedShare >= NOTABLE ? "over" : ""])),
+  },
+  {
+    id: "containers",
+    title: "Containers",
+    columns: ["Container", "Units", "Level", "Score", "Lacks CPU", "Shed", "Boosts"],
+    rows: ({ containers }) => containers.map((one) => [one.container, [
+      one.container,
+      rate(one.units),
+      rate(one.level),
+      rate(one.score),
+      one.isUnmet ? "yes" : "no",
+      perSecond(one.shed),
+      perSecond(one.boosts),
+    ], one.isUnmet ? "over" : ""]),
+  },
+];
