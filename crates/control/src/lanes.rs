@@ -87,6 +87,23 @@ impl<T> Lanes<T> {
         taken
     }
 
+    /// Throws away what stands at the head of either lane as long as `is_gone` is true of it:
+    /// items that were given up, and left standing since a queue is no place to search in.
+    pub fn discard_heads(&mut self, mut is_gone: impl FnMut(&T) -> bool) {
+        for lane in [&mut self.privileged, &mut self.ordinary] {
+            while lane.front().is_some_and(|(_, item)| is_gone(item)) {
+                lane.pop_front();
+            }
+        }
+    }
+
+    /// Keeps only those of which `is_kept` is true, in their order.
+    pub fn retain(&mut self, mut is_kept: impl FnMut(&T) -> bool) {
+        for lane in [&mut self.privileged, &mut self.ordinary] {
+            lane.retain(|(_, item)| is_kept(item));
+        }
+    }
+
     /// The oldest ordinary item.
     pub fn peek_oldest_ordinary(&self) -> Option<&(Instant, T)> {
         self.ordinary.front()
@@ -146,6 +163,20 @@ mod tests {
         assert_eq!((place("first"), place("second")), (Some(16), Some(33)));
         while lanes.pop().is_some() {}
         assert!(lanes.peek().is_none());
+    }
+
+    #[test]
+    fn what_is_gone_leaves_once_it_is_the_first() {
+        let mut lanes = Lanes::default();
+        let at = Instant::from_micros;
+        (0..6).for_each(|item| lanes.push(at(item), item % 2 == 0, item));
+        lanes.discard_heads(|&item| item <= 2 || item == 5);
+        assert_eq!((lanes.len(), lanes.oldest()), (3, Some(at(3))));
+        lanes.retain(|&item| item != 5);
+        assert_eq!(
+            (lanes.pop(), lanes.pop(), lanes.pop()),
+            (Some((at(3), 3)), Some((at(4), 4)), None)
+        );
     }
 
     #[test]

@@ -52,6 +52,7 @@ pub mod aqm;
 pub mod bandit;
 pub mod bounce;
 pub mod breakwater;
+pub mod classes;
 pub mod client;
 pub mod codel;
 pub mod config;
@@ -61,6 +62,7 @@ pub mod dagor;
 pub mod delay;
 pub mod estimate;
 pub mod fields;
+pub mod gate;
 #[cfg(feature = "harness")]
 pub mod harness;
 pub mod lanes;

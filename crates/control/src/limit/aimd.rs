@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     fn sample(latency_us: u64, in_flight: u32) -> Sample {
-        Sample { latency: Duration::from_micros(latency_us), in_flight }
+        Sample::new(Duration::from_micros(latency_us), in_flight)
     }
 
     #[test]

@@ -6,8 +6,14 @@
 //! §2.2).
 
 mod aimd;
+mod fixed;
+pub mod knee;
+mod named;
 
 pub use aimd::{Aimd, Config as AimdConfig};
+pub use fixed::Fixed;
+pub use knee::Knee;
+pub use named::{Config, NAMES};
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -18,16 +24,29 @@ use crate::controller::{
     Verdict,
 };
 use crate::metrics::Metrics;
-use crate::request::Stage;
+use crate::request::{Class, Stage};
 use crate::time::Instant;
 
-/// Chooses how many requests may be in the server at once.
+/// Chooses how many requests may be in the server, or behind a [gate](crate::gate), at once.
+///
+/// Each request that is let in is followed by one sample or one failure. `now` never decreases.
 pub trait LimitPolicy: fmt::Debug + Send {
+    /// A request was let in; there are `in_flight` now, itself included.
+    fn on_start(&mut self, _now: Instant, _in_flight: u32) {}
+
     /// A request was served.
     fn on_sample(&mut self, now: Instant, sample: &Sample);
 
+    /// A request that was let in has ended, and was not served: how long it took proves nothing.
+    fn on_failure(&mut self, _now: Instant, _failure: &Failure) {}
+
     /// The limit that counts now, at least 1.
     fn limit(&self) -> u32;
+
+    /// Adds what is worth watching to `metrics`, beside the limit.
+    fn metrics(&self, metrics: Metrics) -> Metrics {
+        metrics
+    }
 }
 
 /// One served request, as a limit sees it.
@@ -38,6 +57,50 @@ pub struct Sample {
     pub latency: Duration,
     /// Requests in the server when it ended, itself included.
     pub in_flight: u32,
+    /// The same when it was let in. A server that does not remember says what there were when it
+    /// ended.
+    pub in_flight_start: u32,
+    /// Under what it is measured.
+    pub class: Class,
+}
+
+impl Sample {
+    /// A request of the default class, as many of which were there when it was let in as when it
+    /// ended.
+    pub fn new(latency: Duration, in_flight: u32) -> Self {
+        Self { latency, in_flight, in_flight_start: in_flight, class: Class::default() }
+    }
+}
+
+/// One request that was let in and not served.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Failure {
+    /// Why not.
+    pub kind: FailureKind,
+    /// How long it was in there.
+    pub latency: Duration,
+    /// Requests in the server when it ended, itself included.
+    pub in_flight: u32,
+}
+
+impl Failure {
+    /// A failure of `kind`.
+    pub fn new(kind: FailureKind, latency: Duration, in_flight: u32) -> Self {
+        Self { kind, latency, in_flight }
+    }
+}
+
+/// Why a request was not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FailureKind {
+    /// Something behind refused it because of overload.
+    Refused,
+    /// It failed, or did not come back in time.
+    Failed,
+    /// The client no longer wanted it.
+    Cancelled,
 }
 
 /// Server half of a local limit steered by `P`.
@@ -81,7 +144,7 @@ impl<P: LimitPolicy> ServerController for Server<P> {
         }
     }
 
-    fn on_arrival(&mut self, _now: Instant, arrival: &Arrival) -> Verdict {
+    fn on_arrival(&mut self, now: Instant, arrival: &Arrival) -> Verdict {
         self.queue_delay = arrival.queue_delay;
         self.in_flight += 1;
         self.by_session[arrival.session.slot as usize] += 1;
@@ -89,14 +152,28 @@ impl<P: LimitPolicy> ServerController for Server<P> {
             self.refused += 1;
             return Verdict::Refuse(Refusal::overload(Stage::ADMISSION, arrival.queue_delay));
         }
+        self.policy.on_start(now, self.in_flight - self.refused);
         Verdict::Admit
     }
 
     fn on_completion(&mut self, now: Instant, completion: &Completion) {
-        if completion.outcome == Outcome::Done {
-            let latency = now.since(completion.arrived);
-            let in_flight = self.in_flight - self.refused;
-            self.policy.on_sample(now, &Sample { latency, in_flight });
+        let latency = now.since(completion.arrived);
+        let in_flight = self.in_flight - self.refused;
+        match completion.outcome {
+            Outcome::Done => {
+                let sample = Sample { class: completion.class, ..Sample::new(latency, in_flight) };
+                self.policy.on_sample(now, &sample);
+            }
+            // Refused at entry, here or by the privilege's bound: it never was in there.
+            Outcome::Refused(Stage::ADMISSION) => {}
+            Outcome::Refused(_) => {
+                let failure = Failure::new(FailureKind::Refused, latency, in_flight);
+                self.policy.on_failure(now, &failure);
+            }
+            Outcome::Cancelled => {
+                let failure = Failure::new(FailureKind::Cancelled, latency, in_flight);
+                self.policy.on_failure(now, &failure);
+            }
         }
         self.in_flight -= 1;
         self.by_session[completion.session.slot as usize] -= 1;
@@ -119,9 +196,10 @@ impl<P: LimitPolicy> ServerController for Server<P> {
     }
 
     fn metrics(&self) -> Metrics {
-        Metrics::new()
+        let metrics = Metrics::new()
             .with("admission_limit", f64::from(self.policy.limit()))
-            .with("queueing_delay_seconds", self.queue_delay.as_secs_f64())
+            .with("queueing_delay_seconds", self.queue_delay.as_secs_f64());
+        self.policy.metrics(metrics)
     }
 }
 

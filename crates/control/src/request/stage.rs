@@ -29,6 +29,9 @@ impl Stage {
     pub const CPU: Self = Self(7);
     /// A free connection to another service, or leave to send on one (SurgeGuard §III-A).
     pub const CONNECTION: Self = Self(8);
+    /// A place at the service behind a proxy, which lets in so many at once (see
+    /// [`gate`](crate::gate)).
+    pub const GATE: Self = Self(9);
     /// The number of the first stage that an application may name.
     pub const FIRST_OWN: u8 = 16;
 
@@ -49,6 +52,7 @@ impl Stage {
             Self::MEMORY => "memory",
             Self::CPU => "cpu",
             Self::CONNECTION => "connection",
+            Self::GATE => "gate",
             _ => return None,
         })
     }
