@@ -129,6 +129,11 @@ impl Config {
         })
     }
 
+    /// True if the chosen algorithm gives credits: its clients wait for the server's leave.
+    pub fn has_credits(&self) -> bool {
+        matches!(self.algorithm.as_str(), "breakwater" | "protego" | "svalinn")
+    }
+
     /// An algorithm without credits, whose bound on privileged requests is the credits' own.
     fn bounded<A: Algorithm + 'static>(&self, algorithm: A) -> Arc<dyn Algorithm> {
         Arc::new(Bounded::new(algorithm, self.credit.privileged_max))

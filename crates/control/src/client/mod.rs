@@ -7,9 +7,11 @@
 mod credit;
 mod open;
 mod outbox;
+mod polling;
 mod unknown;
 
 pub use credit::Credit;
 pub use open::Open;
 pub use outbox::{Config, Departed, Outbox, Report, Request};
+pub use polling::Polling;
 pub use unknown::Unknown;

@@ -229,6 +229,13 @@ impl<T> Outbox<T> {
         self.controller.on_response(now, response);
     }
 
+    /// A request that left was given up before its reply, and none will come: its credit is free
+    /// again, and nothing was learned.
+    pub fn on_given_up(&mut self) {
+        self.outstanding = self.outstanding.saturating_sub(1);
+        self.retry_at = None;
+    }
+
     /// A request that [`poll_send`](Self::poll_send) handed out was not sent after all.
     pub fn withdraw(&mut self) {
         self.outstanding = self.outstanding.saturating_sub(1);
@@ -357,6 +364,19 @@ mod tests {
         outbox.on_response(now, &Response::new(Duration::ZERO, feedback));
         assert_eq!(sent(&mut outbox, now), [(1, 3), (2, 2), (3, 1)]);
         assert_eq!((outbox.outstanding(), outbox.pending()), (3, 1));
+    }
+
+    #[test]
+    fn what_is_given_up_frees_its_credit_and_tells_nothing() {
+        let (mut outbox, now) = (outbox(8), Instant::ORIGIN);
+        outbox.on_push(now, Feedback::Window { size: 1, seq: 1 });
+        (0..3).for_each(|item| outbox.submit(now, request(item)));
+        assert_eq!(sent(&mut outbox, now), [(0, 2)]);
+        let wait = outbox.wait(now);
+        outbox.on_given_up();
+        assert_eq!((outbox.outstanding(), outbox.wait(now)), (0, Duration::MAX));
+        assert_eq!(sent(&mut outbox, now), [(1, 1)]);
+        assert_eq!(outbox.wait(now), wait, "no reply has come");
     }
 
     #[test]

@@ -415,6 +415,9 @@ impl<P: PoolPolicy> ServerController for Server<P> {
         self.leave_list(arrival.session);
         self.register(arrival.session);
         let Some(session) = self.sessions.get(arrival.session) else { return Verdict::Admit };
+        if !session.called {
+            session.log.begin(arrival.window_ack);
+        }
         session.log.acknowledge(arrival.window_ack);
         if let Some(turnaround) = session.log.on_use(now, arrival.window_ack) {
             self.round_trip.on_use(turnaround);

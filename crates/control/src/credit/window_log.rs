@@ -28,6 +28,17 @@ impl Default for WindowLog {
 }
 
 impl WindowLog {
+    /// The session begins, and its client acknowledges window `seq`. If nobody has told it of that
+    /// window here, it comes from an earlier session, of this server or of one before it, whose
+    /// name outlives connections (HTTP). The numbers go on from there, or the client would take
+    /// all new windows for old ones.
+    pub(super) fn begin(&mut self, seq: u32) {
+        if is_before(self.newest, seq) {
+            let told = self.told();
+            *self = Self { newest: seq, windows: VecDeque::from([(seq, told)]), timed: None };
+        }
+    }
+
     /// Notes that the client is told `size`, and gives the sequence number that goes with it.
     pub(super) fn tell(&mut self, size: u32) -> u32 {
         if size == self.told() { self.newest } else { self.number(size) }
@@ -130,6 +141,16 @@ mod tests {
         log.tell(1);
         log.acknowledge(77);
         assert_eq!(log.allowed(), 10);
+    }
+
+    #[test]
+    fn a_session_that_was_lost_goes_on_with_its_numbers() {
+        let mut log = WindowLog::default();
+        log.begin(5_000);
+        assert_eq!((log.allowed(), log.told()), (0, 0), "what was told then counts no more");
+        assert_eq!((log.tell(3), log.allowed()), (5_001, 3));
+        log.begin(4_999); // late
+        assert_eq!(log.tell(4), 5_002);
     }
 
     #[test]

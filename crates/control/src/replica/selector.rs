@@ -38,6 +38,8 @@ pub struct Selector {
     rng: Rng,
     /// Those to choose among; kept for its memory.
     open: Vec<usize>,
+    /// Numbers of replicas that have gone.
+    free: Vec<usize>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -58,7 +60,33 @@ impl Selector {
             turn: 0,
             rng: Rng::new(seed),
             open: Vec::with_capacity(replicas),
+            free: Vec::new(),
         }
+    }
+
+    /// One more replica, about which nothing is known, and its number: that of one that has gone
+    /// and has no request any more, or the next.
+    pub fn add(&mut self) -> usize {
+        let idle = |replica: &usize| self.replicas[*replica].outstanding == 0;
+        if let Some(place) = self.free.iter().position(idle) {
+            return self.free.swap_remove(place);
+        }
+        self.replicas.push(Replica::default());
+        if let Some(snitch) = &mut self.snitch {
+            snitch.add();
+        }
+        self.replicas.len() - 1
+    }
+
+    /// A replica has gone. The caller does not let it be chosen any more; requests that are there
+    /// may still end.
+    pub fn remove(&mut self, replica: usize) {
+        let outstanding = self.replicas[replica].outstanding;
+        self.replicas[replica] = Replica { outstanding, ..Replica::default() };
+        if let Some(snitch) = &mut self.snitch {
+            snitch.forget(replica);
+        }
+        self.free.push(replica);
     }
 
     /// A replica for a request, of those that are `eligible`; `None` if none is.
@@ -214,6 +242,19 @@ mod tests {
         assert_eq!(selector.choose(ms(9), ALL), Some(0));
         selector.on_refusal(ms(9), 0, Stage::CPU, Duration::from_secs(3_600));
         assert_eq!(selector.busy_until(0), ms(1_009), "a prediction is not believed for ever");
+    }
+
+    #[test]
+    fn a_number_is_given_again_once_nothing_of_it_is_left() {
+        let selector = &mut selector(Selection::Snitch);
+        selector.on_submit(1);
+        selector.on_refusal(ms(0), 1, Stage::CPU, Duration::from_millis(9));
+        selector.remove(1);
+        assert_eq!(selector.add(), 3, "a request of the old one is still under way");
+        selector.on_end(1);
+        assert_eq!((selector.add(), selector.add()), (1, 4));
+        assert_eq!(selector.busy_until(1), Instant::ORIGIN, "nothing is known of the new one");
+        assert_eq!(selector.choose(ms(1), |replica| replica == 4), Some(4));
     }
 
     #[test]

@@ -37,6 +37,18 @@ impl Snitch {
         }
     }
 
+    /// One more replica.
+    pub(super) fn add(&mut self) {
+        self.reservoirs.push(Reservoir::default());
+        self.scores.push(0.0);
+    }
+
+    /// What is known of a replica does not count any more.
+    pub(super) fn forget(&mut self, replica: usize) {
+        self.reservoirs[replica] = Reservoir::default();
+        self.scores[replica] = 0.0;
+    }
+
     pub(super) fn observe(
         &mut self,
         now: Instant,
