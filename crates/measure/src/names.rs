@@ -240,6 +240,20 @@ metrics! {
     CLIENT_RATE = "seawall_client_rate", Gauge, Count, [],
         "Requests that a client lets itself send in a second";
 
+    // Clients in front of HTTP and gRPC services.
+    CLIENT_ATTEMPTS = "seawall_client_attempts_total", Counter, Count, ["upstream", "outcome"],
+        "Requests sent to a service, by what became of them: retries are counted, too";
+    CLIENT_REFUSALS = "seawall_client_refusals_total", Counter, Count, ["upstream", "stage"],
+        "Requests that a service refused, by the stage that it told";
+    CLIENT_DROPS = "seawall_client_drops_total", Counter, Count, ["upstream", "reason"],
+        "Requests given up before they were sent, by the reason";
+    CLIENT_RETRIES = "seawall_client_retries_total", Counter, Count, ["upstream", "kind"],
+        "Requests sent again or moved to another replica, and those that the budget forbade";
+    CLIENT_OUTSTANDING = "seawall_client_outstanding_requests", Gauge, Count, ["upstream"],
+        "Requests sent to a service whose responses have not ended";
+    CLIENT_PENDING = "seawall_client_pending_requests", Gauge, Count, ["upstream"],
+        "Requests that wait for leave to be sent";
+
     // Connections.
     CONNECTIONS_ACCEPTED = "seawall_connections_accepted_total", Counter, Count, [],
         "Connections accepted";
