@@ -20,7 +20,7 @@ enum Uses {
 }
 
 /// The arrows of the design. A crate that is not listed needs a reason first, and then a row.
-const ARROWS: [(&str, Uses); 13] = [
+const ARROWS: [(&str, Uses); 14] = [
     ("abi", Uses::Only(&[])),
     // A service of a graph reads the agent's orders for its virtual cores from its page.
     ("apps/*", Uses::Only(&["abi", "control", "measure", "rpc", "sync"])),
@@ -30,6 +30,7 @@ const ARROWS: [(&str, Uses); 13] = [
     ("jvm", Uses::Only(&["control", "rpc", "abi"])),
     ("measure", Uses::Only(&["control"])),
     ("node", Uses::Only(&["control", "measure", "abi"])),
+    ("proxy", Uses::Only(&["control", "measure", "tower"])),
     ("rpc", Uses::Only(&["control", "measure", "abi"])),
     ("sim", Uses::Only(&["control", "measure"])),
     ("sync", Uses::Only(&["control"])),

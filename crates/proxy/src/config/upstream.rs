@@ -1,0 +1,301 @@
+//! Where requests go.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use hyper::Uri;
+use seawall_control::config::duration;
+use seawall_control::{replica, retry};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use super::limits::TIMES;
+use super::{ConfigError, UpstreamTls};
+
+/// A service, which any of its replicas can serve.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Upstream {
+    /// Addresses, such as `["http://127.0.0.1:8080"]`, 1 to 256; `https://` for TLS. A name is
+    /// resolved for each new connection.
+    pub replicas: Vec<Endpoint>,
+    /// What is spoken with the replicas. Default `auto`.
+    pub protocol: Protocol,
+    /// The `Host` that replicas are told. Default: what the client said.
+    pub host: Option<String>,
+    /// TLS to replicas with `https://`.
+    pub tls: UpstreamTls,
+    /// Which replica a request goes to.
+    pub balance: replica::Config,
+    /// When a request is sent again.
+    pub retry: Retry,
+    /// Which replicas are left out.
+    pub health: Health,
+    /// Connections, bounded.
+    pub connections: Connections,
+}
+
+/// What is spoken with replicas.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// With TLS what the replica prefers (ALPN); without it HTTP/2 for gRPC and HTTP/1.1 for the
+    /// rest. The default.
+    #[default]
+    Auto,
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2, without TLS by prior knowledge.
+    Http2,
+}
+
+/// Connections to one replica, of each thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Connections {
+    /// HTTP/1.1 connections that are kept although no request needs them, 0 to 10000. Default 256.
+    pub idle: usize,
+    /// For how long they are kept, 1ms to 60m. Default 55s: less than the 60s after which many
+    /// servers close a connection.
+    #[serde(with = "duration")]
+    pub idle_time: Duration,
+    /// Requests on one HTTP/2 connection, 1 to 10000; another connection is opened for more.
+    /// Default 100.
+    pub streams: u32,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self { idle: 256, idle_time: Duration::from_secs(55), streams: 100 }
+    }
+}
+
+/// When a request is sent again. A request that has reached no replica moves on for nothing. One
+/// that a replica refused before it did anything may be sent again whatever its method is. One that
+/// was lost on the way only if its method is idempotent (RFC 9110 §9.2.2), or its route says so.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Retry {
+    /// How often a request may be sent, 1 to 16. Default 2.
+    pub attempts: u8,
+    /// Retries for each request, on average, 0 to 16. Default 0.1.
+    pub budget: f64,
+    /// Retries that may be made beyond that, until requests have earned them again, 0 to 1000000.
+    /// Default 10.
+    pub burst: u32,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        let retry::Config { attempts, budget, burst, .. } = retry::Config::default();
+        Self { attempts, budget, burst }
+    }
+}
+
+impl Retry {
+    pub(crate) fn policy(&self) -> retry::Policy {
+        let Self { attempts, budget, burst } = *self;
+        retry::Policy::new(&retry::Config { attempts, budget, burst, ..retry::Config::NEVER })
+    }
+}
+
+/// Which replicas are left out. When none is left, all are tried.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Health {
+    /// How replicas are asked: `"none"`, the default; `{ http = "/healthz" }`, whose answer must be
+    /// 200 to 399; `{ grpc = "" }`, the standard health service, with the name of a service or
+    /// none; or `"tcp"`, a connection is enough.
+    pub probe: Probe,
+    /// How often they are asked, 1ms to 60m. Default 5s.
+    #[serde(with = "duration")]
+    pub interval: Duration,
+    /// How long an answer may take, 1ms to 60m. Default 1s.
+    #[serde(with = "duration")]
+    pub timeout: Duration,
+    /// Answers in a row after which a replica counts as healthy, 1 to 100. Default 2. The first
+    /// answer of all counts at once.
+    pub rise: u32,
+    /// Failures in a row after which it does not, 1 to 100. Default 3.
+    pub fall: u32,
+    /// Requests in a row that could not connect, were lost, or were answered too late, after which
+    /// a replica is left out for a while, 1 to 1000000; 0 for never. Default 5.
+    pub eject_after: u32,
+    /// For how long it is left out the first time, 1ms to 60m. Default 1s. Each time in a row takes
+    /// twice as long as the one before, up to a minute.
+    #[serde(with = "duration")]
+    pub eject_for: Duration,
+}
+
+/// How a replica is asked whether it is well.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Probe {
+    /// Not at all.
+    #[default]
+    None,
+    /// A connection is enough.
+    Tcp,
+    /// A GET of this path.
+    Http(String),
+    /// `grpc.health.v1.Health/Check` of this service; empty for the server as a whole.
+    Grpc(String),
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Self {
+            probe: Probe::None,
+            interval: Duration::from_secs(5),
+            timeout: Duration::from_secs(1),
+            rise: 2,
+            fall: 3,
+            eject_after: 5,
+            eject_for: Duration::from_secs(1),
+        }
+    }
+}
+
+impl Upstream {
+    pub(super) fn validate(&self) -> Result<(), ConfigError> {
+        let replicas = self.replicas.len();
+        if replicas == 0 {
+            let problem = "there is none; give addresses such as [\"http://127.0.0.1:8080\"]";
+            return Err(ConfigError::new("replicas", problem));
+        }
+        ConfigError::check_range("replicas", replicas, 1..=256)?;
+        if let Some(host) = &self.host
+            && host.parse::<hyper::http::uri::Authority>().is_err()
+        {
+            let problem = format!("\"{host}\" is no host; write a name, with a port if need be");
+            return Err(ConfigError::new("host", problem));
+        }
+        self.tls.validate().map_err(|error| error.within("tls"))?;
+        self.balance.validate().map_err(|error| ConfigError::from(error).within("balance"))?;
+        let Retry { attempts, budget, burst } = self.retry;
+        ConfigError::check_range("retry.attempts", attempts, 1..=16)?;
+        ConfigError::check_range("retry.budget", budget, 0.0..=16.0)?;
+        ConfigError::check_range("retry.burst", burst, 0..=1_000_000)?;
+        self.health.validate().map_err(|error| error.within("health"))?;
+        let Connections { idle, idle_time, streams } = self.connections;
+        ConfigError::check_range("connections.idle", idle, 0..=10_000)?;
+        ConfigError::check_time("connections.idle_time", idle_time, TIMES)?;
+        ConfigError::check_range("connections.streams", streams, 1..=10_000)
+    }
+}
+
+impl Health {
+    fn validate(&self) -> Result<(), ConfigError> {
+        if let Probe::Http(path) = &self.probe
+            && (!path.starts_with('/') || path.parse::<Uri>().is_err())
+        {
+            let problem = format!("\"{path}\" is no path; it begins with /");
+            return Err(ConfigError::new("probe.http", problem));
+        }
+        ConfigError::check_time("interval", self.interval, TIMES)?;
+        ConfigError::check_time("timeout", self.timeout, TIMES)?;
+        ConfigError::check_range("rise", self.rise, 1..=100)?;
+        ConfigError::check_range("fall", self.fall, 1..=100)?;
+        ConfigError::check_range("eject_after", self.eject_after, 0..=1_000_000)?;
+        ConfigError::check_time("eject_for", self.eject_for, TIMES)
+    }
+}
+
+/// The address of a replica: `http://HOST:PORT` or `https://HOST:PORT`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Endpoint {
+    /// Whether TLS is spoken.
+    pub tls: bool,
+    /// Name or address.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.tls { "https" } else { "http" };
+        if self.host.contains(':') {
+            write!(f, "{scheme}://[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{scheme}://{}:{}", self.host, self.port)
+        }
+    }
+}
+
+impl FromStr for Endpoint {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = |why: &str| {
+            Err(format!("\"{text}\": {why}; write http://HOST:PORT or https://HOST:PORT"))
+        };
+        let Ok(uri) = text.parse::<Uri>() else { return wrong("this is no address") };
+        let tls = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            _ => return wrong("there is no http:// or https:// before it"),
+        };
+        let Some(authority) = uri.authority() else { return wrong("there is no host") };
+        if authority.as_str().contains('@') {
+            return wrong("a user has no meaning here");
+        }
+        if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
+            return wrong("a path has no meaning here");
+        }
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let named = authority.as_str().rsplit_once("]").map_or(authority.as_str(), |(_, end)| end);
+        let port = match (authority.port_u16(), named.contains(':')) {
+            (Some(port), _) => port,
+            (None, true) => return wrong("the port is no number up to 65535"),
+            (None, false) => 80 + 363 * u16::from(tls),
+        };
+        if host.is_empty() {
+            return wrong("there is no host");
+        }
+        Ok(Self { tls, host, port })
+    }
+}
+
+impl Serialize for Endpoint {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Endpoint {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_as_they_are_printed() {
+        for text in ["http://127.0.0.1:8080", "https://a.example:9", "http://[::1]:7"] {
+            assert_eq!(text.parse::<Endpoint>().unwrap().to_string(), text);
+        }
+        let port = |text: &str| text.parse::<Endpoint>().unwrap().port;
+        assert_eq!(port("http://a"), 80);
+        assert_eq!(port("https://a/"), 443);
+    }
+
+    #[test]
+    fn what_is_no_address_is_told_what_is_wrong() {
+        for (text, why) in [
+            ("127.0.0.1:80", "http://"),
+            ("ftp://a", "http://"),
+            ("http://a/b", "path"),
+            ("http://a?b", "path"),
+            ("http://u@a", "user"),
+            ("http://a:99999", "port"),
+            ("http://", "no address"),
+        ] {
+            let error = text.parse::<Endpoint>().unwrap_err();
+            assert!(error.contains(why) && error.contains(text), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! The proxy between real clients and real upstreams, over sockets.
+
+mod forwarding;
+mod grpc;
+mod hostile;
+mod lifecycle;
+mod replicas;
+mod support;
+mod switching;
+mod tls;
