@@ -17,6 +17,7 @@ mod output;
 mod pin;
 mod plans;
 mod progress;
+mod proxy;
 mod report;
 mod reproduce;
 mod serve;
@@ -56,6 +57,8 @@ enum Command {
     Serve(Box<serve::Options>),
     /// Offer a load to a server, whatever it answers, and measure
     Load(Box<load::Options>),
+    /// Put a sidecar or gateway in front of a service that speaks HTTP or gRPC
+    Proxy(Box<proxy::Options>),
     /// Compare algorithms side by side on live servers, as a plan describes
     Compare(compare::Options),
     /// Run microservice graphs under surges, and compare who moves CPU between services
@@ -118,6 +121,7 @@ fn main() -> ExitCode {
         Command::Demo(options) => demo::run(&options),
         Command::Serve(options) => serve::run(&options),
         Command::Load(options) => load::run(&options),
+        Command::Proxy(options) => proxy::run(&options),
         Command::Compare(options) => compare::run(&options),
         Command::Graph(options) => graph::run(&options),
         Command::Sim(options) => sim::run(&options),

@@ -24,6 +24,7 @@
 //! It changes no bodies, caches nothing, and resolves names only when it connects. HTTP/3 and
 //! `CONNECT` are not spoken.
 
+mod check;
 mod clock;
 pub mod config;
 mod forward;
@@ -33,7 +34,10 @@ mod route;
 mod shared;
 mod tls;
 mod upstream;
+mod watch;
 
+pub use check::{Findings, check};
 pub use config::{Config, ConfigError};
 pub use proxy::{Proxy, StartError};
 pub use tls::TlsError;
+pub use watch::Watched;

@@ -32,7 +32,7 @@ use crate::options::{Settings, Sources, text, texts};
 use crate::{output, pin};
 use machine::Machine;
 use running::Running;
-pub(crate) use stop::Stop;
+pub(crate) use stop::{Stop, stdin_end};
 
 pub(crate) use config::Config;
 pub(crate) use running::Ready;

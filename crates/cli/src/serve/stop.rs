@@ -78,7 +78,7 @@ impl Stop {
 }
 
 /// Told when standard input ends, or cannot be read. The thread that waits for it is never joined.
-fn stdin_end() -> oneshot::Receiver<()> {
+pub(crate) fn stdin_end() -> oneshot::Receiver<()> {
     let (tell, end) = oneshot::channel();
     thread::spawn(move || {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());

@@ -65,7 +65,7 @@ impl fmt::Debug for Dialer {
 }
 
 impl Dialer {
-    pub(super) fn new(endpoint: &Endpoint, config: &config::Upstream) -> Result<Self, TlsError> {
+    pub(crate) fn new(endpoint: &Endpoint, config: &config::Upstream) -> Result<Self, TlsError> {
         let tls = if endpoint.tls {
             let name = config.tls.server_name.as_ref().unwrap_or(&endpoint.host);
             let name = ServerName::try_from(name.clone())

@@ -6,7 +6,7 @@ mod pool;
 mod probe;
 mod replica;
 
-pub(crate) use connect::ConnectError;
+pub(crate) use connect::{ConnectError, Dialer};
 pub(crate) use pool::{Lease, Sender, Wants};
 pub(crate) use replica::Replica;
 

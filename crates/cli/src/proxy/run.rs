@@ -1,0 +1,111 @@
+//! The running proxy: until it is told to stop, and anew when its configuration changes.
+
+use std::future::pending;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use seawall_proxy::{Config, Proxy, Watched};
+use serde_json::json;
+use tokio::runtime::Builder;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::interval;
+
+use super::{Options, describe};
+use crate::output;
+use crate::serve::{metrics, stdin_end};
+
+/// How often files are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Runs until SIGTERM, SIGINT, or what else ends it.
+pub(super) fn run(options: &Options, config: Config) -> Result<()> {
+    // Handles of metrics belong to the recorder that is there when they are made.
+    config.metrics.listen.map_or(Ok(()), |address| metrics::serve(address, None))?;
+    let proxy = Proxy::start(config)?;
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let signals = Signals::listen()?;
+        if !options.until_stdin_ends {
+            eprint!("{}", describe(&proxy.config(), proxy.address()));
+            eprintln!("  Ctrl-C stops it");
+        }
+        let ready = json!({ "address": proxy.address().to_string() });
+        output::print(&(ready.to_string() + "\n"))?;
+        serve(options, &proxy, signals).await;
+        anyhow::Ok(())
+    })?;
+    if !proxy.shutdown() {
+        tracing::warn!("some requests did not finish within timeouts.drain");
+    }
+    Ok(())
+}
+
+/// What this process can be told.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    /// From now on, signals are noticed rather than deadly.
+    fn listen() -> Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate()).context("cannot handle SIGTERM")?,
+            interrupt: signal(SignalKind::interrupt()).context("cannot handle Ctrl-C")?,
+            hangup: signal(SignalKind::hangup()).context("cannot handle SIGHUP")?,
+        })
+    }
+}
+
+/// Publishes and reloads until the proxy is to stop.
+async fn serve(options: &Options, proxy: &Proxy, mut signals: Signals) {
+    let file = options.config.as_deref();
+    let mut files = file.map(|file| Watched::look(file, &proxy.config()));
+    let stdin = async {
+        if options.until_stdin_ends {
+            let _ = stdin_end().await;
+        } else {
+            pending::<()>().await;
+        }
+    };
+    tokio::pin!(stdin);
+    let mut looks = interval(LOOK);
+    let mut ticks = interval(metrics::PERIOD);
+    let cause = loop {
+        let is_asked = tokio::select! {
+            _ = signals.terminate.recv() => break "SIGTERM",
+            _ = signals.interrupt.recv() => break "SIGINT",
+            () = &mut stdin => break "the end of standard input",
+            _ = ticks.tick() => {
+                proxy.publish();
+                continue;
+            }
+            _ = signals.hangup.recv() => true,
+            _ = looks.tick() => false,
+        };
+        let now = files.as_ref().map(Watched::again);
+        if !is_asked && now == files {
+            continue;
+        }
+        // Looked at before it is read: what changes in between is noticed the next time.
+        files = now;
+        if reload(options, proxy) {
+            files = file.map(|file| Watched::look(file, &proxy.config())); // it may name others
+        }
+    };
+    tracing::info!(cause, "stopping");
+}
+
+/// Reads the configuration again. What cannot be used is reported, and changes nothing.
+fn reload(options: &Options, proxy: &Proxy) -> bool {
+    let read = options.read().and_then(|config| Ok(proxy.reload(config)?));
+    match &read {
+        Ok(()) => tracing::info!("the configuration was read again, and counts"),
+        Err(error) => {
+            let error = crate::message(error);
+            tracing::error!("the configuration cannot be used, the old one stays: {error}");
+        }
+    }
+    read.is_ok()
+}
