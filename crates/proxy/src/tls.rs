@@ -44,8 +44,9 @@ pub(crate) fn acceptor(config: &ListenerTls) -> Result<TlsAcceptor, TlsError> {
     let builder = match &config.client_authorities {
         None => builder.with_no_client_auth(),
         Some(path) => {
-            let verifier =
-                WebPkiClientVerifier::builder(Arc::new(authorities(path)?)).build().map_err(wrong)?;
+            let verifier = WebPkiClientVerifier::builder(Arc::new(authorities(path)?))
+                .build()
+                .map_err(wrong)?;
             builder.with_client_cert_verifier(verifier)
         }
     };
@@ -65,9 +66,9 @@ pub(crate) fn connector(
     };
     let builder = ClientConfig::builder().with_root_certificates(roots);
     let mut client = match (&config.certificate, &config.key) {
-        (Some(chain), Some(key)) => builder
-            .with_client_auth_cert(certificates(chain)?, private_key(key)?)
-            .map_err(wrong)?,
+        (Some(chain), Some(key)) => {
+            builder.with_client_auth_cert(certificates(chain)?, private_key(key)?).map_err(wrong)?
+        }
         _ => builder.with_no_client_auth(),
     };
     client.alpn_protocols = match protocol {
@@ -117,7 +118,8 @@ fn system_authorities() -> Result<RootCertStore, TlsError> {
     let mut store = RootCertStore::empty();
     store.add_parsable_certificates(found.certs);
     if store.is_empty() {
-        let problem = "the system has no authorities; name a file in upstreams.NAME.tls.authorities";
+        let problem =
+            "the system has no authorities; name a file in upstreams.NAME.tls.authorities";
         return Err(TlsError::Config(problem.into()));
     }
     Ok(store)

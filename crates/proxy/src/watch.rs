@@ -43,6 +43,18 @@ impl Watched {
         Self(paths.into_iter().map(look).collect())
     }
 
+    /// The same looks, at the files that `config` names; those that were not looked at are now.
+    #[must_use]
+    pub fn with(&self, file: &Path, config: &Config) -> Self {
+        let mut next = Self::look(file, config);
+        for (path, look) in &mut next.0 {
+            if let Some((_, before)) = self.0.iter().find(|(known, _)| known == path) {
+                *look = *before;
+            }
+        }
+        next
+    }
+
     /// Looks at the same files again.
     #[must_use]
     pub fn again(&self) -> Self {

@@ -1,6 +1,7 @@
 //! The running proxy: until it is told to stop, and anew when its configuration changes.
 
 use std::future::pending;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -11,6 +12,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::interval;
 
 use super::{Options, describe};
+use crate::live::{self, About, Hosts, Live, View};
 use crate::output;
 use crate::serve::{metrics, stdin_end};
 
@@ -19,17 +21,29 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Runs until SIGTERM, SIGINT, or what else ends it.
 pub(super) fn run(options: &Options, config: Config) -> Result<()> {
-    // Handles of metrics belong to the recorder that is there when they are made.
-    config.metrics.listen.map_or(Ok(()), |address| metrics::serve(address, None))?;
-    let proxy = Proxy::start(config)?;
+    let shown = config.metrics.clone();
+    let recorded = shown.listen.map(|_| metrics::record(None)).transpose()?;
+    let proxy = Proxy::start(config)?; // what it records needs the recorder first
+    let about = describe(&proxy.config(), proxy.address());
+    let line = about.lines().next().unwrap_or_default();
+    let live = match shown.listen.zip(recorded) {
+        None => None,
+        Some((address, handle)) => {
+            let source = live::Source::recorder(handle, None);
+            let hosts = Hosts::new(&shown.allow_hosts)?;
+            Some(Live::start(address, View { source, about: About::new(line), hosts })?)
+        }
+    };
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let signals = Signals::listen()?;
         if !options.until_stdin_ends {
-            eprint!("{}", describe(&proxy.config(), proxy.address()));
+            eprint!("{about}");
+            live.iter().for_each(|live| eprintln!("  live page: {}", live.url()));
             eprintln!("  Ctrl-C stops it");
         }
-        let ready = json!({ "address": proxy.address().to_string() });
+        let metrics = live.as_ref().map(|live| live.address().to_string());
+        let ready = json!({ "address": proxy.address().to_string(), "metrics": metrics });
         output::print(&(ready.to_string() + "\n"))?;
         serve(options, &proxy, signals).await;
         anyhow::Ok(())
@@ -71,16 +85,11 @@ async fn serve(options: &Options, proxy: &Proxy, mut signals: Signals) {
     };
     tokio::pin!(stdin);
     let mut looks = interval(LOOK);
-    let mut ticks = interval(metrics::PERIOD);
     let cause = loop {
         let is_asked = tokio::select! {
             _ = signals.terminate.recv() => break "SIGTERM",
             _ = signals.interrupt.recv() => break "SIGINT",
             () = &mut stdin => break "the end of standard input",
-            _ = ticks.tick() => {
-                proxy.publish();
-                continue;
-            }
             _ = signals.hangup.recv() => true,
             _ = looks.tick() => false,
         };
@@ -91,7 +100,8 @@ async fn serve(options: &Options, proxy: &Proxy, mut signals: Signals) {
         // Looked at before it is read: what changes in between is noticed the next time.
         files = now;
         if reload(options, proxy) {
-            files = file.map(|file| Watched::look(file, &proxy.config())); // it may name others
+            let named = |(now, file): (&Watched, &Path)| now.with(file, &proxy.config());
+            files = files.as_ref().zip(file).map(named);
         }
     };
     tracing::info!(cause, "stopping");

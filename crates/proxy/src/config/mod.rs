@@ -75,6 +75,9 @@ pub struct Metrics {
     /// Where to serve them, such as `127.0.0.1:9117`; nowhere by default. Cannot change while the
     /// proxy runs.
     pub listen: Option<SocketAddr>,
+    /// Names under which browsers may ask for them, beside loopback names and addresses; `"*"` for
+    /// all.
+    pub allow_hosts: Vec<String>,
 }
 
 impl Default for Config {

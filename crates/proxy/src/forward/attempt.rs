@@ -20,9 +20,9 @@ use super::body::{Broken, RequestBody, Source, Upload};
 use super::deadline::Deadline;
 use super::exchange::Exchange;
 use super::failure::Failure;
+use super::headers;
 use super::refusal::Refused;
 use super::replay::Kept;
-use super::headers;
 use crate::clock;
 use crate::listen::Connection;
 use crate::route::Route;
@@ -148,11 +148,8 @@ impl Call<'_> {
             failed.sent = sent;
             failed.others = if content.is_whole() { upstream.others(now, &tried) } else { 0 };
             failed.idempotent = self.is_idempotent && !self.switches;
-            let verdict = if end == End::Final {
-                None
-            } else {
-                Some(upstream.on_failure(now, &failed))
-            };
+            let verdict =
+                if end == End::Final { None } else { Some(upstream.on_failure(now, &failed)) };
             if verdict == Some(Verdict::Again)
                 && let Some(next) = upstream.choose(now, &tried)
             {
@@ -289,7 +286,9 @@ impl Call<'_> {
                     Some(HeaderValue::from_str(authority.as_str()).map_err(|_| bad())?)
                 }
                 (None, None) if parts.headers.contains_key(HOST) => None,
-                (None, None) => Some(HeaderValue::from_str(replica.dialer.authority()).map_err(|_| bad())?),
+                (None, None) => {
+                    Some(HeaderValue::from_str(replica.dialer.authority()).map_err(|_| bad())?)
+                }
             };
             if let Some(host) = host {
                 parts.headers.insert(HOST, host);
@@ -387,9 +386,7 @@ fn was_not_processed(error: &hyper::Error) -> bool {
         return false;
     };
     error.reason() == Some(h2::Reason::REFUSED_STREAM)
-        || (error.is_go_away()
-            && error.is_remote()
-            && error.reason() == Some(h2::Reason::NO_ERROR))
+        || (error.is_go_away() && error.is_remote() && error.reason() == Some(h2::Reason::NO_ERROR))
 }
 
 /// An error and its causes.

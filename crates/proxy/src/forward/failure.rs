@@ -55,22 +55,19 @@ mod grpc {
 impl Failure {
     fn told(&self) -> Told {
         let (status, error, grpc) = match self {
-            Self::Bad(_) => (StatusCode::BAD_REQUEST, "http_request_error", grpc::INTERNAL),
+            Self::Bad(_) | Self::ClientGone => {
+                (StatusCode::BAD_REQUEST, "http_request_error", grpc::INTERNAL)
+            }
             Self::Method => {
                 (StatusCode::METHOD_NOT_ALLOWED, "http_request_denied", grpc::UNIMPLEMENTED)
             }
-            Self::NoRoute => {
-                (StatusCode::NOT_FOUND, "destination_not_found", grpc::UNIMPLEMENTED)
+            Self::NoRoute => (StatusCode::NOT_FOUND, "destination_not_found", grpc::UNIMPLEMENTED),
+            Self::TooLong => {
+                (StatusCode::PAYLOAD_TOO_LARGE, "http_request_denied", grpc::RESOURCE_EXHAUSTED)
             }
-            Self::TooLong => (
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "http_request_denied",
-                grpc::RESOURCE_EXHAUSTED,
-            ),
             Self::ClientStalled => {
                 (StatusCode::REQUEST_TIMEOUT, "http_request_error", grpc::UNAVAILABLE)
             }
-            Self::ClientGone => (StatusCode::BAD_REQUEST, "http_request_error", grpc::INTERNAL),
             Self::Connect(error) => (
                 match error {
                     ConnectError::TimedOut(_) => StatusCode::GATEWAY_TIMEOUT,
@@ -81,10 +78,7 @@ impl Failure {
             ),
             // It may have run; gRPC's clients retry UNAVAILABLE, and know that by their own means.
             Self::Lost(_) => (StatusCode::BAD_GATEWAY, "connection_terminated", grpc::UNAVAILABLE),
-            Self::TimedOut => {
-                (StatusCode::GATEWAY_TIMEOUT, "http_response_timeout", grpc::DEADLINE_EXCEEDED)
-            }
-            Self::Expired => {
+            Self::TimedOut | Self::Expired => {
                 (StatusCode::GATEWAY_TIMEOUT, "http_response_timeout", grpc::DEADLINE_EXCEEDED)
             }
         };

@@ -23,7 +23,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use hyper::body::{Body as HttpBody, Incoming};
-use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Request, Response, StatusCode, Version};
@@ -60,7 +60,7 @@ pub(crate) async fn handle(
 /// Whether a message is gRPC's: `application/grpc`, perhaps with a suffix.
 fn is_grpc(headers: &HeaderMap) -> bool {
     const TYPE: &[u8] = b"application/grpc";
-    let content = headers.get(CONTENT_TYPE).map(|value| value.as_bytes());
+    let content = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     let rest = content.and_then(|content| content.strip_prefix(TYPE));
     rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
 }
@@ -115,7 +115,7 @@ async fn forward(
 
 /// The lines of the field that Seawall's own clients and servers write.
 fn own_lines(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
-    headers.get_all(OWN).into_iter().map(|value| value.as_bytes())
+    headers.get_all(OWN).into_iter().map(HeaderValue::as_bytes)
 }
 
 /// The length that a request's head announces.

@@ -79,7 +79,7 @@ impl Kept {
 impl Replay {
     pub(super) fn size_hint(&self) -> SizeHint {
         // Of what is left, but that is asked before anything is sent.
-        self.kept.inner.lock().size.clone()
+        self.kept.inner.lock().size
     }
 
     pub(super) fn poll(
@@ -99,7 +99,9 @@ impl Replay {
         }
         if inner.has_ended {
             self.has_ended = true;
-            return Poll::Ready(inner.trailers.clone().map(|trailers| Ok(Frame::trailers(trailers))));
+            return Poll::Ready(
+                inner.trailers.clone().map(|trailers| Ok(Frame::trailers(trailers))),
+            );
         }
         let frame = match inner.source.poll(cx) {
             Poll::Pending => {

@@ -33,8 +33,7 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 /// Lets small writes leave at once, and half-open connections end.
 pub(crate) fn prepare(tcp: &TcpStream) -> io::Result<()> {
     tcp.set_nodelay(true)?;
-    let keepalive =
-        TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL);
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL);
     SockRef::from(tcp).set_tcp_keepalive(&keepalive)
 }
 

@@ -139,7 +139,6 @@ impl Upstream {
 
     /// A request is about to be sent to a replica. [`on_end`](Self::on_end) must follow.
     pub(crate) fn on_submit(&self, replica: usize) {
-        self.replicas[replica].outstanding.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         if self.replicas.len() > 1 {
             self.selector.lock().on_submit(replica);
         }
@@ -147,7 +146,6 @@ impl Upstream {
 
     /// It is no longer there.
     pub(crate) fn on_end(&self, replica: usize) {
-        self.replicas[replica].outstanding.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
         if self.replicas.len() > 1 {
             self.selector.lock().on_end(replica);
         }

@@ -180,9 +180,8 @@ impl Pool {
     fn multiplexed(&self) -> Option<Lease> {
         let mut shared = self.shared.lock();
         shared.retain(|connection| !connection.sender.is_closed());
-        let has_room = |connection: &&Multiplexed| {
-            connection.open.load(Relaxed) < self.config.streams
-        };
+        let has_room =
+            |connection: &&Multiplexed| connection.open.load(Relaxed) < self.config.streams;
         let connection = shared.iter().find(has_room)?;
         Some(connection.lease(Some(Duration::ZERO)))
     }
@@ -264,7 +263,8 @@ async fn open_http1(stream: Stream, limits: &Limits) -> Result<Lease, ConnectErr
     if limits.fields != Limits::default().fields {
         builder.max_headers(limits.fields);
     }
-    let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(no_http)?;
+    let (sender, connection) =
+        builder.handshake(TokioIo::new(stream)).await.map_err(|error| no_http(&error))?;
     tokio::spawn(async move {
         if let Err(error) = connection.with_upgrades().await {
             tracing::debug!(%error, "a connection to a replica ended");
@@ -280,7 +280,8 @@ async fn open_http2(stream: Stream, limits: &Limits) -> Result<Multiplexed, Conn
     builder.initial_stream_window_size(STREAM_WINDOW);
     builder.initial_connection_window_size(CONNECTION_WINDOW);
     builder.max_header_list_size(limits.head_bytes as u32);
-    let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(no_http)?;
+    let (sender, connection) =
+        builder.handshake(TokioIo::new(stream)).await.map_err(|error| no_http(&error))?;
     tokio::spawn(async move {
         if let Err(error) = connection.await {
             tracing::debug!(%error, "a connection to a replica ended");
@@ -289,6 +290,6 @@ async fn open_http2(stream: Stream, limits: &Limits) -> Result<Multiplexed, Conn
     Ok(Multiplexed { sender, open: Arc::default() })
 }
 
-fn no_http(error: hyper::Error) -> ConnectError {
+fn no_http(error: &hyper::Error) -> ConnectError {
     ConnectError::Http(error.to_string())
 }

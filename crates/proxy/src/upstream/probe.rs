@@ -68,9 +68,12 @@ async fn watch(config: config::Health, replica: Arc<Replica>) {
 async fn ask(probe: &Probe, replica: &Replica, patience: Duration) -> Result<(), Problem> {
     match probe {
         Probe::None => Ok(()),
-        Probe::Tcp => {
-            replica.dialer.dial(false, patience).await.map(|_| ()).map_err(|error| error.to_string())
-        }
+        Probe::Tcp => replica
+            .dialer
+            .dial(false, patience)
+            .await
+            .map(|_| ())
+            .map_err(|error| error.to_string()),
         Probe::Http(path) => http(replica, path, patience).await,
         Probe::Grpc(service) => grpc(replica, service, patience).await,
     }
@@ -100,8 +103,11 @@ async fn http(replica: &Replica, path: &str, patience: Duration) -> Result<(), P
 
 /// The standard health service of gRPC (`grpc.health.v1`).
 async fn grpc(replica: &Replica, service: &str, patience: Duration) -> Result<(), Problem> {
-    let (stream, _) =
-        replica.dialer.dial(false, patience).await.map_err(|error: ConnectError| error.to_string())?;
+    let (stream, _) = replica
+        .dialer
+        .dial(false, patience)
+        .await
+        .map_err(|error: ConnectError| error.to_string())?;
     let request = Request::builder()
         .method(Method::POST)
         .version(Version::HTTP_2)

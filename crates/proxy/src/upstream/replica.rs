@@ -1,7 +1,6 @@
 //! One address of a service, and the connections to it.
 
 use std::fmt;
-use std::sync::atomic::AtomicU32;
 
 use seawall_control::Instant;
 
@@ -16,8 +15,6 @@ use crate::tls::TlsError;
 pub(crate) struct Replica {
     pub(crate) dialer: Dialer,
     pub(super) health: Health,
-    /// Requests that were sent there and have not ended.
-    pub(super) outstanding: AtomicU32,
     /// Connections, those of each worker apart, so that nothing moves between threads.
     pools: Box<[Pool]>,
     config: config::Upstream,
@@ -33,7 +30,6 @@ impl Replica {
         Ok(Self {
             dialer,
             health: Health::default(),
-            outstanding: AtomicU32::new(0),
             pools: (0..workers).map(|_| Pool::new(config.connections)).collect(),
             config: config.clone(),
         })
@@ -51,11 +47,6 @@ impl Replica {
     /// Whether requests should go there.
     pub(crate) fn is_well(&self, now: Instant) -> bool {
         self.health.is_well(now)
-    }
-
-    /// Requests that were sent there and have not ended.
-    pub(crate) fn outstanding(&self) -> u32 {
-        self.outstanding.load(std::sync::atomic::Ordering::Relaxed)
     }
 
     /// The connections of one worker.

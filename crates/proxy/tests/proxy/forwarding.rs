@@ -163,10 +163,8 @@ async fn upstreams_are_told_who_asked() {
 #[tokio::test]
 async fn bodies_stream_both_ways_at_once() {
     // Each piece is answered before the next is sent: nothing may be gathered anywhere.
-    let upstream = Upstream::start(|request| async {
-        Response::new(body(request.into_body()))
-    })
-    .await;
+    let upstream =
+        Upstream::start(|request| async { Response::new(body(request.into_body())) }).await;
     for is_http2 in [false, true] {
         let mut config = config(&[upstream.address]);
         if is_http2 {
@@ -245,7 +243,8 @@ async fn trailers_pass() {
         let sum = collected.trailers().map(|trailers| trailers["x-sum"].clone());
         let mut trailers = HeaderMap::new();
         trailers.insert("x-sum", sum.unwrap());
-        let frames = [Ok::<_, std::io::Error>(Frame::data("x".into())), Ok(Frame::trailers(trailers))];
+        let frames =
+            [Ok::<_, std::io::Error>(Frame::data("x".into())), Ok(Frame::trailers(trailers))];
         Response::builder()
             .header("trailer", "x-sum")
             .body(body(StreamBody::new(tokio_stream::iter(frames))))
@@ -263,7 +262,8 @@ async fn trailers_pass() {
         let proxy = Proxy::start(config).unwrap();
         let mut trailers = HeaderMap::new();
         trailers.insert("x-sum", "17".parse().unwrap());
-        let frames = [Ok::<_, std::io::Error>(Frame::data("y".into())), Ok(Frame::trailers(trailers))];
+        let frames =
+            [Ok::<_, std::io::Error>(Frame::data("y".into())), Ok(Frame::trailers(trailers))];
         let request = hyper::Request::post("http://a.example/")
             .header("host", "a.example")
             .header("te", "trailers")

@@ -81,8 +81,9 @@ impl UnaryService<Bytes> for Echo {
 impl StreamingService<Bytes> for Echo {
     type Response = Bytes;
     type ResponseStream = ReceiverStream<Result<Bytes, Status>>;
-    type Future =
-        std::pin::Pin<Box<dyn Future<Output = Result<Response<Self::ResponseStream>, Status>> + Send>>;
+    type Future = std::pin::Pin<
+        Box<dyn Future<Output = Result<Response<Self::ResponseStream>, Status>> + Send>,
+    >;
 
     fn call(&mut self, request: Request<Streaming<Bytes>>) -> Self::Future {
         Box::pin(async move {

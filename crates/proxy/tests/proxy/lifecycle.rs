@@ -31,10 +31,8 @@ async fn what_was_begun_is_finished_and_nothing_new_is_taken() {
     let begun_too = tokio::spawn(multiplexed.send_request(request));
     until("they are there", async || upstream.requests() == 2).await;
     let stopping = tokio::task::spawn_blocking(move || proxy.shutdown());
-    until("nothing new is taken", async || {
-        tokio::net::TcpStream::connect(address).await.is_err()
-    })
-    .await;
+    until("nothing new is taken", async || tokio::net::TcpStream::connect(address).await.is_err())
+        .await;
     assert!(idle.try_send(get("/")).await.is_err(), "an idle connection is closed");
     gate.add_permits(2);
     assert_eq!(begun.await.unwrap(), "finished");
@@ -106,7 +104,9 @@ async fn an_address_that_is_taken_is_named() {
     let mut config = config(&[nobody().await]);
     config.listen = taken.local_addr().unwrap();
     let error = Proxy::start(config).unwrap_err();
-    assert!(matches!(&error, StartError::Listen { address, .. } if *address == taken.local_addr().unwrap()));
+    assert!(
+        matches!(&error, StartError::Listen { address, .. } if *address == taken.local_addr().unwrap())
+    );
     assert!(error.to_string().contains(&taken.local_addr().unwrap().to_string()));
 }
 

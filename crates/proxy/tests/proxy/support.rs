@@ -60,7 +60,8 @@ impl Upstream {
     {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (connections, requests) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (connections, requests) =
+            (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let counts = (connections.clone(), requests.clone());
         let accepting = tokio::spawn(async move {
             let mut open = tokio::task::JoinSet::new();
@@ -74,7 +75,8 @@ impl Upstream {
                 });
                 open.spawn(async move {
                     let builder = auto::Builder::new(TokioExecutor::new());
-                    let _ = builder.serve_connection_with_upgrades(TokioIo::new(tcp), service).await;
+                    let _ =
+                        builder.serve_connection_with_upgrades(TokioIo::new(tcp), service).await;
                 });
             }
         });

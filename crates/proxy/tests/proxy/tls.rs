@@ -108,8 +108,7 @@ async fn clients_choose_a_version_when_they_shake_hands() {
             let request = hyper::Request::get("https://proxy.example/").body(empty()).unwrap();
             sender.send_request(request).await.unwrap()
         } else {
-            let (mut sender, connection) =
-                hyper::client::conn::http1::handshake(io).await.unwrap();
+            let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await.unwrap();
             tokio::spawn(connection);
             sender.send_request(get("/")).await.unwrap()
         };
