@@ -9,10 +9,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::controller::{
-    Algorithm, Arrival, ClientController, Completion, Dequeue, Feedback, Init, Refusal,
-    RefusalReason, ServerController, SessionEvent, SessionId, Signal, Verdict,
+    Algorithm, Arrival, ClientController, Completion, Dequeue, Feedback, Init, ServerController,
+    SessionEvent, SessionId, Signal, Verdict,
 };
 use crate::metrics::Metrics;
+use crate::request::{RefusalReason, Rejected};
 use crate::time::Instant;
 
 /// Another algorithm, with at most so many requests in the server at once that must not be
@@ -91,7 +92,7 @@ impl ServerController for Server {
         match verdict {
             Verdict::Admit if self.privileged > self.privileged_max => {
                 let reason = RefusalReason::PrivilegeExceeded;
-                Verdict::Refuse(Refusal::at_entry(reason, arrival.queue_delay))
+                Verdict::Refuse(Rejected::at_entry(reason, arrival.queue_delay))
             }
             verdict => verdict,
         }

@@ -19,14 +19,14 @@ use serde::{Deserialize, Serialize};
 use crate::aqm::{Aqm, Server};
 use crate::config::{ConfigError, duration};
 use crate::controller::{
-    Algorithm, ClientController, Demand, Departure, Dequeue, Init, Refusal, Response,
-    ServerController, Verdict,
+    Algorithm, ClientController, Demand, Departure, Dequeue, Init, Response, ServerController,
+    Verdict,
 };
 use crate::estimate::WindowedQuantile;
 use crate::metrics::Metrics;
 use crate::open::Open;
 use crate::random::Rng;
-use crate::request::Stage;
+use crate::request::{Rejected, Stage};
 use crate::time::{Instant, nanos};
 use crate::token_bucket::TokenBucket;
 
@@ -167,7 +167,7 @@ impl Aqm for Late {
         if !dequeue.droppable || dequeue.sojourn <= self.0 {
             return Verdict::Admit;
         }
-        Verdict::Refuse(Refusal::overload(Stage::RUN_QUEUE, dequeue.sojourn))
+        Verdict::Refuse(Rejected::overload(Stage::RUN_QUEUE, dequeue.sojourn))
     }
 
     fn target_delay(&self) -> Duration {

@@ -14,6 +14,8 @@
 
 use std::fmt;
 
+use seawall_control::estimate::BOUNDS;
+
 /// What a metric's value does over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -21,6 +23,8 @@ pub enum Kind {
     Counter,
     /// It goes up and down.
     Gauge,
+    /// How often something took how long, in the [buckets](buckets).
+    Histogram,
 }
 
 /// What a metric's value counts.
@@ -81,8 +85,10 @@ metrics! {
         "Requests received, whatever became of them";
     COMPLETIONS = "seawall_completions_total", Counter, Count, ["class"],
         "Requests served with a result";
-    REFUSALS = "seawall_refusals_total", Counter, Count, ["class", "stage"],
-        "Requests refused, by the stage that refused them";
+    REFUSALS = "seawall_refusals_total", Counter, Count, ["class", "stage", "reason"],
+        "Requests refused, by the stage that refused them and why";
+    REQUEST = "seawall_request_seconds", Histogram, Seconds, ["class", "outcome"],
+        "Time from a request's arrival to the end of its reply: done, failed, refused, cancelled";
     SPILLED = "seawall_spilled_total", Counter, Count, ["class"],
         "Requests refused here and handed to a replica, whatever became of them there";
     SPILLED_SERVED = "seawall_spilled_served_total", Counter, Count, ["class"],
@@ -121,6 +127,8 @@ metrics! {
         "Requests that a stage refused because they could not have waited for it";
     STAGE_WAITED = "seawall_stage_waited_seconds", Gauge, Seconds, ["stage"],
         "How long all together have waited at a stage";
+    STAGE_WAIT = "seawall_stage_wait_seconds", Histogram, Seconds, ["stage"],
+        "How long requests waited at a stage that got there what they waited for";
     STAGE_DELAY = "seawall_stage_queueing_delay_seconds", Gauge, Seconds, ["stage"],
         "Age of the oldest waiter at a stage";
     STAGE_HOLDS = "seawall_stage_holds_predicted_total", Counter, Count, ["stage", "work"],
@@ -274,6 +282,7 @@ impl fmt::Display for Kind {
         f.pad(match self {
             Self::Counter => "counter",
             Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
         })
     }
 }
@@ -288,6 +297,11 @@ impl fmt::Display for Unit {
             Self::Watts => "watts",
         })
     }
+}
+
+/// The bounds of all histograms' buckets, in seconds.
+pub fn buckets() -> [f64; BOUNDS.len()] {
+    BOUNDS.map(|bound| bound.as_secs_f64())
 }
 
 /// The table of all metrics in Markdown.
@@ -317,6 +331,8 @@ mod tests {
             assert!(name.chars().all(plain), "{name}");
             assert!(labels.iter().all(|label| label.chars().all(plain)), "{name}");
             assert_eq!(name.ends_with("_total"), *kind == Kind::Counter, "{name}");
+            // All have the buckets of times.
+            assert!(*kind != Kind::Histogram || *unit == Unit::Seconds, "{name}");
             let base = name.trim_end_matches("_total");
             assert_eq!(base.ends_with("_seconds"), *unit == Unit::Seconds, "{name}");
             assert_eq!(base.ends_with("_bytes"), *unit == Unit::Bytes, "{name}");
@@ -331,6 +347,13 @@ mod tests {
     }
 
     #[test]
+    fn bounds_are_the_numbers_that_people_write() {
+        let written = [1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2];
+        let longer = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0];
+        assert_eq!(buckets().to_vec(), [&written[..], &longer].concat());
+    }
+
+    #[test]
     fn the_readme_has_the_table() {
         let readme = include_str!("../../../README.md");
         assert!(readme.contains(&markdown()), "put this into README.md:\n{}", markdown());
@@ -340,7 +363,8 @@ mod tests {
     fn the_table_has_a_row_for_each_metric() {
         assert_eq!(markdown().lines().count(), ALL.len() + 2);
         assert!(
-            markdown().contains("| `seawall_refusals_total` | counter | count | class, stage | ")
+            markdown()
+                .contains("| `seawall_request_seconds` | histogram | seconds | class, outcome |")
         );
     }
 }

@@ -198,6 +198,8 @@ impl<T: ?Sized + fmt::Debug> std::error::Error for Refused<'_, T> {}
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use seawall_control::request::RefusalReason;
+
     use super::*;
     use crate::clock::manual::advance;
     use crate::mutex::Mutex;
@@ -229,7 +231,8 @@ mod tests {
         advance(us(200));
         let (ctx, guard) = (request(100), mutex.try_lock().unwrap());
         let refused = now(condvar.wait(&ctx, guard)).unwrap_err();
-        assert_eq!(refused.rejected, Rejected::new(Stage(21), us(200), us(100)));
+        let expected = Rejected::new(Stage(21), us(200), us(100));
+        assert_eq!(refused.rejected, expected.with_reason(RefusalReason::Budget));
         assert_eq!((*refused.guard, mutex.try_lock().is_none()), (3, true));
         assert_eq!(refused.to_string(), refused.rejected.to_string());
         let _: Rejected = refused.into();

@@ -10,11 +10,13 @@
 //! dropped; a semaphore for memory also once its capacity was set.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use seawall_control::estimate::{Histogram, SharedHistogram};
 use seawall_control::predict::hold::Forecast;
 use seawall_control::request::Stage;
 
@@ -26,6 +28,10 @@ use crate::queue::Site;
 const SWEEP_FROM: usize = 64;
 
 static SITES: Mutex<Sites> = Mutex::new(Sites { known: Vec::new(), sweep_at: SWEEP_FROM });
+
+/// By name, and not by stage: there may be very many locks of one name. Names are the program's own
+/// words, or places in it, so that there are only so many.
+static TIMES: Mutex<BTreeMap<Name, Arc<SharedHistogram>>> = Mutex::new(BTreeMap::new());
 
 struct Sites {
     known: Vec<Weak<Site>>,
@@ -53,7 +59,7 @@ pub enum Kind {
 }
 
 /// What a stage is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Name {
     /// As its owner named it.
     Given(&'static str),
@@ -132,6 +138,19 @@ pub fn report() -> Report {
     let mut stages: Vec<_> = sites.iter().map(|site| site.snapshot(now)).collect();
     stages.sort_by_key(|stage| Reverse((stage.waited, stage.refusals)));
     Report { stages }
+}
+
+/// How long those waited who got what they waited for, at all stages of each name so far, also at
+/// stages that are not alive any more.
+pub fn wait_times() -> Vec<(Name, Histogram)> {
+    let all = TIMES.lock().unwrap_or_else(PoisonError::into_inner);
+    all.iter().map(|(name, times)| (*name, times.snapshot())).collect()
+}
+
+/// Where a stage of this name counts how long is waited there.
+pub(crate) fn times(name: Name) -> Arc<SharedHistogram> {
+    let mut all = TIMES.lock().unwrap_or_else(PoisonError::into_inner);
+    all.entry(name).or_default().clone()
 }
 
 /// Lists a stage for as long as it lives.

@@ -295,6 +295,8 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+    use seawall_control::request::RefusalReason;
+
     use super::*;
     use crate::clock::manual::advance;
     use crate::testing::{Polled, now, request, us};
@@ -324,7 +326,8 @@ mod tests {
         let mut next = Polled::waiting(pool.get(&ctx));
         advance(us(60));
         let refused = now(pool.get(&request(50))).unwrap_err();
-        assert_eq!(refused, GetError::Rejected(Rejected::new(Stage(23), us(60), us(50))));
+        let expected = Rejected::new(Stage(23), us(60), us(50)).with_reason(RefusalReason::Budget);
+        assert_eq!(refused, GetError::Rejected(expected));
         drop(value);
         assert_eq!(*next.poll().unwrap().unwrap(), 0);
         assert_eq!(ctx.charged(), us(60));

@@ -3,12 +3,31 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use metrics_util::MetricKindMask;
 use seawall_measure::names::{self, Kind};
+use seawall_rpc::Stats;
+
+use super::stages;
 
 /// How often a server's counters and gauges are handed to the recorder although nobody asks.
 pub(crate) const PERIOD: Duration = Duration::from_millis(250);
+
+/// What was handed to the recorder last: histograms are told what is new since then.
+#[derive(Default)]
+pub(super) struct Published {
+    stats: Stats,
+    waits: stages::Waits,
+}
+
+impl Published {
+    /// Hands over what a server counts now, and what its stages do.
+    pub(super) fn update(&mut self, stats: Stats) {
+        stats.publish(&self.stats);
+        self.stats = stats;
+        stages::publish(&mut self.waits);
+    }
+}
 
 /// Keeps what the process records from now on, under the names and with the words of
 /// [`names::ALL`]. What has not been handed over for as long as `idle` is not shown any more, nor
@@ -18,7 +37,12 @@ pub(crate) const PERIOD: Duration = Duration::from_millis(250);
 ///
 /// If somebody keeps it already.
 pub(crate) fn record(idle: Option<Duration>) -> Result<PrometheusHandle> {
-    let handle = PrometheusBuilder::new()
+    let mut builder = PrometheusBuilder::new();
+    for metric in names::ALL.iter().filter(|metric| metric.kind == Kind::Histogram) {
+        let name = Matcher::Full(metric.name.into());
+        builder = builder.set_buckets_for_metric(name, &names::buckets())?;
+    }
+    let handle = builder
         .idle_timeout(MetricKindMask::ALL, idle)
         .install_recorder()
         .context("cannot record metrics")?;
@@ -26,6 +50,7 @@ pub(crate) fn record(idle: Option<Duration>) -> Result<PrometheusHandle> {
         match metric.kind {
             Kind::Counter => metrics::describe_counter!(metric.name, metric.help),
             Kind::Gauge => metrics::describe_gauge!(metric.name, metric.help),
+            Kind::Histogram => metrics::describe_histogram!(metric.name, metric.help),
         }
     }
     Ok(handle)

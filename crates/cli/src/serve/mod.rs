@@ -26,6 +26,7 @@ use seawall_measure::{Paths, ServiceTime};
 use seawall_sync::contention;
 use toml::Value;
 
+use self::metrics::Published;
 use crate::descriptors;
 use crate::live::{self, About, Hosts, Live, View};
 use crate::options::{Settings, Sources, text, texts};
@@ -289,11 +290,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         machine.remarks().iter().for_each(|remark| eprintln!("{remark}"));
     }
     output::print(&(serde_json::to_string(&ready)? + "\n"))?;
+    let mut published = Published::default();
     machine.while_told(&running, |gauges| {
         stop.wait_and_publish(metrics::PERIOD, asks, || {
             if shown.is_some() {
-                running.stats().publish();
-                stages::publish();
+                published.update(running.stats());
                 gauges.publish();
             }
         });

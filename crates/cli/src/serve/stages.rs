@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use seawall_control::estimate::Histogram;
 use seawall_control::predict::hold;
 use seawall_measure::names;
-use seawall_sync::contention::{self, Report, Snapshot};
+use seawall_sync::contention::{self, Name, Report, Snapshot};
 use serde::{Deserialize, Serialize};
 
 use super::requests::Class;
@@ -112,9 +113,20 @@ fn forecast(learnt: &hold::Forecast) -> Option<Forecast> {
     })
 }
 
-/// Hands everything to the recorder that the process has installed for the `metrics` facade.
-/// Stages of one name are one.
-pub(super) fn publish() {
+/// How long was waited at stages, as it was handed to the recorder last.
+pub(super) type Waits = BTreeMap<Name, Histogram>;
+
+/// Hands everything to the recorder that the process has installed for the `metrics` facade, of the
+/// waits what was not in `handed`. Stages of one name are one.
+pub(super) fn publish(handed: &mut Waits) {
+    for (name, times) in contention::wait_times() {
+        let before = handed.entry(name).or_default();
+        let recorded = metrics::histogram!(names::STAGE_WAIT.name, "stage" => name.to_string());
+        for (mean, count) in times.since(before).means() {
+            recorded.record_many(mean.as_secs_f64(), count as usize);
+        }
+        *before = times;
+    }
     let mut named: BTreeMap<String, Vec<Snapshot>> = BTreeMap::new();
     for measured in contention::report().stages {
         named.entry(measured.name.to_string()).or_default().push(measured);

@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use super::Aqm;
 use crate::config::duration;
-use crate::controller::{Dequeue, Refusal, Verdict};
-use crate::request::Stage;
+use crate::controller::{Dequeue, Verdict};
+use crate::request::{Rejected, Stage};
 use crate::time::Instant;
 
 /// `CoDel` (RFC 8289 §5): judges requests, in the order in which they leave the run queue, by the
@@ -94,7 +94,7 @@ impl Aqm for CoDel {
         } else {
             return Verdict::Admit;
         }
-        Verdict::Refuse(Refusal::overload(Stage::RUN_QUEUE, dequeue.sojourn))
+        Verdict::Refuse(Rejected::overload(Stage::RUN_QUEUE, dequeue.sojourn))
     }
 
     fn target_delay(&self) -> Duration {

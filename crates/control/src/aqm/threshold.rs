@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use super::Aqm;
-use crate::controller::{Arrival, Refusal, Verdict};
-use crate::request::Stage;
+use crate::controller::{Arrival, Verdict};
+use crate::request::{Rejected, Stage};
 use crate::time::Instant;
 
 /// Refuses a request when the queueing delay has reached a threshold (Breakwater §3.2.3).
@@ -28,7 +28,7 @@ impl Aqm for Threshold {
         if !arrival.droppable || arrival.queue_delay < self.drop_delay {
             return Verdict::Admit;
         }
-        Verdict::Refuse(Refusal::overload(Stage::ADMISSION, arrival.queue_delay))
+        Verdict::Refuse(Rejected::overload(Stage::ADMISSION, arrival.queue_delay))
     }
 
     fn target_delay(&self) -> Duration {

@@ -168,43 +168,7 @@ pub enum Verdict {
     /// It goes on.
     Admit,
     /// It is answered with a refusal.
-    Refuse(Refusal),
-}
-
-/// Why a controller refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// What kind of refusal it is.
-    pub reason: RefusalReason,
-    /// What the client is told.
-    pub rejected: Rejected,
-}
-
-impl Refusal {
-    /// A refusal at entry for `reason`, with the wait that was predicted.
-    pub const fn at_entry(reason: RefusalReason, predicted_delay: Duration) -> Self {
-        let rejected = Rejected::new(Stage::ADMISSION, predicted_delay, Duration::MAX);
-        Self { reason, rejected }
-    }
-
-    /// A refusal at `stage`, whose queue delays requests by `delay`; by then it should have
-    /// drained.
-    pub const fn overload(stage: Stage, delay: Duration) -> Self {
-        let rejected = Rejected::new(stage, delay, Duration::MAX).with_retry_after(delay);
-        Self { reason: RefusalReason::Overload, rejected }
-    }
-}
-
-/// The kinds of refusal at entry that are counted apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum RefusalReason {
-    /// The server is too busy to serve it in time.
-    Overload,
-    /// The client sent more than its window allows.
-    WindowExceeded,
-    /// Too many requests at once claimed the privilege of not being droppable.
-    PrivilegeExceeded,
+    Refuse(Rejected),
 }
 
 /// What the next reply tells the client.

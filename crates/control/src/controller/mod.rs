@@ -18,7 +18,6 @@ mod server;
 
 pub use client::{ClientController, Demand, Departure, DropReason, Response};
 pub use facts::{
-    Arrival, Completion, Dequeue, Feedback, Outcome, Refusal, RefusalReason, SessionEvent,
-    SessionId, Signal, Verdict,
+    Arrival, Completion, Dequeue, Feedback, Outcome, SessionEvent, SessionId, Signal, Verdict,
 };
 pub use server::{Algorithm, Init, ServerController};

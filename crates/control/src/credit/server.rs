@@ -10,12 +10,12 @@ use super::round_trip::RoundTrip;
 use super::session::{Session, Sessions};
 use super::shares::Shares;
 use crate::controller::{
-    Arrival, Completion, Feedback, Init, Outcome, Refusal, RefusalReason, ServerController,
-    SessionEvent, SessionId, Signal, Verdict,
+    Arrival, Completion, Feedback, Init, Outcome, ServerController, SessionEvent, SessionId,
+    Signal, Verdict,
 };
 use crate::metrics::Metrics;
 use crate::random::Rng;
-use crate::request::{Identity, Stage};
+use crate::request::{Identity, RefusalReason, Rejected, Stage};
 use crate::time::Instant;
 
 /// Candidates among which [`Wake::ByRate`] looks for the fastest session.
@@ -389,7 +389,7 @@ impl<P: PoolPolicy> Server<P> {
     }
 
     fn refuse(reason: RefusalReason, arrival: &Arrival) -> Verdict {
-        Verdict::Refuse(Refusal::at_entry(reason, arrival.queue_delay))
+        Verdict::Refuse(Rejected::at_entry(reason, arrival.queue_delay))
     }
 }
 

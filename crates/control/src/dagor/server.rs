@@ -3,11 +3,9 @@
 use core::time::Duration;
 
 use super::{Config, Threshold, Variant, level};
-use crate::controller::{
-    Arrival, Feedback, Init, Refusal, ServerController, SessionId, Signal, Verdict,
-};
+use crate::controller::{Arrival, Feedback, Init, ServerController, SessionId, Signal, Verdict};
 use crate::metrics::Metrics;
-use crate::request::{Priority, Stage};
+use crate::request::{Priority, Rejected, Stage};
 use crate::time::{Instant, nanos};
 
 /// How often the released code's running average takes a sample.
@@ -90,7 +88,7 @@ impl ServerController for Server {
         if self.threshold.admits(level(arrival.priority, arrival.id)) || !arrival.droppable {
             return Verdict::Admit;
         }
-        Verdict::Refuse(Refusal::overload(Stage::ADMISSION, arrival.queue_delay))
+        Verdict::Refuse(Rejected::overload(Stage::ADMISSION, arrival.queue_delay))
     }
 
     fn on_signal(&mut self, now: Instant, signal: Signal) {

@@ -2,10 +2,12 @@
 
 mod ewma;
 mod extremum;
+mod histogram;
 mod quantile;
 mod rate;
 
 pub use ewma::Ewma;
 pub use extremum::{WindowedMax, WindowedMin};
+pub use histogram::{BOUNDS, Histogram, SharedHistogram};
 pub use quantile::WindowedQuantile;
 pub use rate::Rate;

@@ -12,12 +12,12 @@ use core::time::Duration;
 use crate::breakwater;
 use crate::client::{self, Credit, Open, Outbox, Report};
 use crate::controller::{
-    Arrival, ClientController, Completion, Demand, Feedback, Init, Outcome, Refusal, RefusalReason,
-    Response, ServerController, SessionEvent, SessionId, Signal, Verdict,
+    Arrival, ClientController, Completion, Demand, Feedback, Init, Outcome, Response,
+    ServerController, SessionEvent, SessionId, Signal, Verdict,
 };
 use crate::credit::{Config, Next, Server};
 use crate::random::Rng;
-use crate::request::{Identity, Stage, Tenant};
+use crate::request::{Identity, RefusalReason, Rejected, Stage, Tenant};
 use crate::time::Instant;
 
 /// Sessions that a model keeps apart at most.
@@ -344,7 +344,7 @@ impl Model {
         let verdict = self.server.on_arrival(self.now, &arrival);
         let exceeded = matches!(
             verdict,
-            Verdict::Refuse(Refusal { reason: RefusalReason::WindowExceeded, .. })
+            Verdict::Refuse(Rejected { reason: RefusalReason::WindowExceeded, .. })
         );
         assert!(!(client.honest && exceeded), "an honest client was refused: {client:?}");
         self.reached.cheats_refused += u64::from(exceeded);

@@ -20,11 +20,10 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::controller::{
-    Arrival, Completion, Outcome, Refusal, ServerController, SessionEvent, SessionId, Signal,
-    Verdict,
+    Arrival, Completion, Outcome, ServerController, SessionEvent, SessionId, Signal, Verdict,
 };
 use crate::metrics::Metrics;
-use crate::request::{Class, Stage};
+use crate::request::{Class, Rejected, Stage};
 use crate::time::Instant;
 
 /// Chooses how many requests may be in the server, or behind a [gate](crate::gate), at once.
@@ -150,7 +149,7 @@ impl<P: LimitPolicy> ServerController for Server<P> {
         self.by_session[arrival.session.slot as usize] += 1;
         if arrival.droppable && self.in_flight - self.refused > self.policy.limit() {
             self.refused += 1;
-            return Verdict::Refuse(Refusal::overload(Stage::ADMISSION, arrival.queue_delay));
+            return Verdict::Refuse(Rejected::overload(Stage::ADMISSION, arrival.queue_delay));
         }
         self.policy.on_start(now, self.in_flight - self.refused);
         Verdict::Admit

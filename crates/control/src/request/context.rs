@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 
-use super::{Class, Priority, Rejected, Stage, Tenant};
+use super::{Class, Priority, RefusalReason, Rejected, Stage, Tenant};
 use crate::time::{Instant, nanos};
 
 /// Stands for "no budget": no wait can use it up.
@@ -152,12 +152,21 @@ impl Context {
         if !self.claims.droppable {
             return Ok(());
         }
-        let budget = self.budget_left().saturating_sub(now.since(since));
-        let remaining = budget.min(self.time_left(now).unwrap_or(Duration::MAX));
+        let (remaining, reason) = self.limit(now, now.since(since));
         if predicted > remaining || remaining.is_zero() {
-            return Err(Rejected::new(stage, predicted, remaining));
+            return Err(Rejected::new(stage, predicted, remaining).with_reason(reason));
         }
         Ok(())
+    }
+
+    /// What it has left after `uncharged` more of waiting, and for want of what it is refused if
+    /// that is too little.
+    pub fn limit(&self, now: Instant, uncharged: Duration) -> (Duration, RefusalReason) {
+        let budget = self.budget_left().saturating_sub(uncharged);
+        match self.time_left(now) {
+            Some(left) if left <= budget => (left, RefusalReason::Deadline),
+            _ => (budget, RefusalReason::Budget),
+        }
     }
 
     /// Takes a wait that really happened out of the budget.
@@ -247,7 +256,8 @@ mod tests {
         let ctx = context(None, Some(10));
         ctx.charge(us(10));
         let refused = ctx.admit(Stage::RUN_QUEUE, ctx.arrived(), us(0)).unwrap_err();
-        assert_eq!(refused, Rejected::new(Stage::RUN_QUEUE, us(0), us(0)));
+        let expected = Rejected::new(Stage::RUN_QUEUE, us(0), us(0));
+        assert_eq!(refused, expected.with_reason(RefusalReason::Budget));
     }
 
     #[test]
@@ -256,11 +266,19 @@ mod tests {
         let ask = |ctx: &Context, predicted| {
             ctx.admit_waiting(Stage::CPU, at(1_030), at(1_010), us(predicted))
         };
-        let refused = |predicted, left| Err(Rejected::new(Stage::CPU, us(predicted), us(left)));
+        let refused = |predicted, left, reason| {
+            Err(Rejected::new(Stage::CPU, us(predicted), us(left)).with_reason(reason))
+        };
         let budget = context(None, Some(50)); // 20 of it are used
-        assert_eq!((ask(&budget, 30), ask(&budget, 31)), (Ok(()), refused(31, 30)));
+        let for_budget = refused(31, 30, RefusalReason::Budget);
+        assert_eq!((ask(&budget, 30), ask(&budget, 31)), (Ok(()), for_budget));
         let deadline = context(Some(50), None); // 30 of it are over
-        assert_eq!((ask(&deadline, 20), ask(&deadline, 21)), (Ok(()), refused(21, 20)));
+        let for_deadline = refused(21, 20, RefusalReason::Deadline);
+        assert_eq!((ask(&deadline, 20), ask(&deadline, 21)), (Ok(()), for_deadline));
+        // The smaller of the two is why.
+        let both = |deadline, budget| ask(&context(Some(deadline), Some(budget)), 100);
+        assert_eq!(both(50, 41), refused(100, 20, RefusalReason::Deadline));
+        assert_eq!(both(50, 39), refused(100, 19, RefusalReason::Budget));
         assert_eq!(ask(&context(None, None), 3_600_000_000), Ok(()));
     }
 

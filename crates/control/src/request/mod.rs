@@ -3,6 +3,7 @@
 mod budget;
 mod context;
 mod identity;
+mod reason;
 mod rejected;
 mod stage;
 mod waits;
@@ -10,6 +11,7 @@ mod waits;
 pub use budget::Budget;
 pub use context::{Claims, Context};
 pub use identity::{Class, Identity, Priority, Tenant};
+pub use reason::RefusalReason;
 pub use rejected::Rejected;
 pub use stage::Stage;
 pub use waits::{Spent, Waits};

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use super::Stage;
+use super::{RefusalReason, Stage};
 
 /// A request was refused because it could not have been served in time.
 ///
@@ -20,12 +20,35 @@ pub struct Rejected {
     pub remaining: Duration,
     /// How long the stage expects to stay congested; zero when it cannot say.
     pub retry_after: Duration,
+    /// Why. It does not travel: of what another server refused it is
+    /// [`Overload`](RefusalReason::Overload).
+    pub reason: RefusalReason,
 }
 
 impl Rejected {
-    /// A refusal at `stage`, which predicted a wait that exceeds what was left.
+    /// A refusal at `stage`, which predicted a wait that exceeds what was left, for
+    /// [`Overload`](RefusalReason::Overload).
     pub const fn new(stage: Stage, predicted_delay: Duration, remaining: Duration) -> Self {
-        Self { stage, predicted_delay, remaining, retry_after: Duration::ZERO }
+        let (retry_after, reason) = (Duration::ZERO, RefusalReason::Overload);
+        Self { stage, predicted_delay, remaining, retry_after, reason }
+    }
+
+    /// A refusal at entry for `reason`, with the wait that was predicted.
+    pub const fn at_entry(reason: RefusalReason, predicted_delay: Duration) -> Self {
+        Self::new(Stage::ADMISSION, predicted_delay, Duration::MAX).with_reason(reason)
+    }
+
+    /// A refusal at `stage`, whose queue delays requests by `delay`; by then it should have
+    /// drained.
+    pub const fn overload(stage: Stage, delay: Duration) -> Self {
+        Self::new(stage, delay, Duration::MAX).with_retry_after(delay)
+    }
+
+    /// The same refusal for another reason.
+    #[must_use]
+    pub const fn with_reason(mut self, reason: RefusalReason) -> Self {
+        self.reason = reason;
+        self
     }
 
     /// The same refusal with a hint when to come back.

@@ -9,12 +9,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use seawall_control::Instant;
 use seawall_control::controller::{
-    Algorithm, Arrival, Completion, Dequeue, Feedback, Init, Outcome, Refusal, RefusalReason,
-    ServerController, SessionEvent, SessionId, Signal, Verdict,
+    Algorithm, Arrival, Completion, Dequeue, Feedback, Init, Outcome, ServerController,
+    SessionEvent, SessionId, Signal, Verdict,
 };
 use seawall_control::metrics::Metrics;
 use seawall_control::predict::queue;
-use seawall_control::request::{self, Budget, Claims, Identity, Rejected, Stage};
+use seawall_control::request::{self, Budget, Claims, Identity, RefusalReason, Rejected, Stage};
 use seawall_control::time::nanos;
 use seawall_control::wire;
 
@@ -93,13 +93,15 @@ pub(super) enum Entry {
     /// It may join the run queue.
     Admitted(Context),
     /// It is answered with a refusal, for this reason.
-    Refused(Context, Refusal),
+    Refused(Context, Rejected),
 }
 
 /// What one look at the controller says about the frames that are about to leave.
 pub(super) struct News {
     pub(super) feedback: Feedback,
     pub(super) queue_delay: Duration,
+    /// When it looked.
+    pub(super) now: Instant,
 }
 
 impl Admission {
@@ -242,25 +244,23 @@ impl Admission {
         let origin = Origin { came, time_from_start, page, own_budget };
         let context = Context::new(context, origin);
         let entry = match verdict {
-            Verdict::Refuse(refusal) => {
-                if refusal.reason == RefusalReason::Overload {
+            Verdict::Refuse(rejected) => {
+                if rejected.reason == RefusalReason::Overload {
                     context.set_shed();
                 }
-                Err(refusal)
+                Err(rejected)
             }
             Verdict::Admit if excess => {
-                Err(Refusal::at_entry(RefusalReason::WindowExceeded, arrival.queue_delay))
+                Err(Rejected::at_entry(RefusalReason::WindowExceeded, arrival.queue_delay))
             }
             Verdict::Admit if draining => {
-                let refusal = Refusal::at_entry(RefusalReason::Overload, Duration::ZERO);
-                Err(refusal)
+                Err(Rejected::at_entry(RefusalReason::Shutdown, Duration::ZERO))
             }
             Verdict::Admit => {
                 let admit = |stage, predicted| {
                     context.admit(stage, now, predicted).map_err(|rejected| {
                         context.judge_shed(predicted);
-                        let rejected = rejected.with_retry_after(predicted);
-                        Refusal { reason: RefusalReason::Overload, rejected }
+                        rejected.with_retry_after(predicted)
                     })
                 };
                 let starved = self.queue.cpu_delay();
@@ -270,7 +270,7 @@ impl Admission {
         };
         match entry {
             Ok(()) => Entry::Admitted(context),
-            Err(refusal) => Entry::Refused(context, refusal),
+            Err(rejected) => Entry::Refused(context, rejected),
         }
     }
 
@@ -305,9 +305,9 @@ impl Admission {
         let now = state.advance(now);
         match state.controller.on_dequeue(now, &dequeue) {
             Verdict::Admit => Ok(()),
-            Verdict::Refuse(refusal) => {
+            Verdict::Refuse(rejected) => {
                 context.set_shed(); // at a dequeue there is no other reason
-                Err(refusal.rejected)
+                Err(rejected)
             }
         }
     }
@@ -342,7 +342,7 @@ impl Admission {
         }
         let feedback = state.controller.feedback(now, id);
         state.push();
-        News { feedback, queue_delay }
+        News { feedback, queue_delay, now }
     }
 
     /// Lets the controller's timer fire if it is due; gives when to look again.
@@ -403,8 +403,8 @@ impl Admission {
     }
 
     /// Age of the oldest runnable request.
-    pub(super) fn queue_age(&self) -> Duration {
-        self.queue.age(clock::now())
+    pub(super) fn queue_age(&self, now: Instant) -> Duration {
+        self.queue.age(now)
     }
 
     /// Visits all sessions, a few at a time, so that nobody waits long for the lock.

@@ -8,9 +8,8 @@ use std::vec::Drain;
 use async_task::Task;
 use bytes::Bytes;
 use seawall_control::Instant;
-use seawall_control::controller::RefusalReason;
 use seawall_control::predict::network::Lateness;
-use seawall_control::request::{Class, Identity};
+use seawall_control::request::{Class, Identity, RefusalReason};
 use seawall_control::time::nanos;
 use seawall_control::wire;
 
@@ -107,15 +106,16 @@ impl Books {
         let entry = admission.arrive(now, self.session.id, frame, router, circumstances);
         let (Entry::Admitted(context) | Entry::Refused(context, _)) = &entry;
         add(&counters.classes.of(context.class()).requests, 1);
+        counters.waits.socket.observe(waited);
         self.in_flight[context.class().row()] += 1;
         match entry {
             Entry::Admitted(context) => Ok(context),
-            Entry::Refused(context, refusal) => {
-                if refusal.reason == RefusalReason::WindowExceeded {
+            Entry::Refused(context, rejected) => {
+                if rejected.reason == RefusalReason::WindowExceeded {
                     add(&counters.window_violations, 1);
                 }
-                self.replies.push(Reply::unserved(context, End::Rejected(refusal.rejected)));
-                Err(refusal.reason)
+                self.replies.push(Reply::unserved(context, End::Rejected(rejected)));
+                Err(rejected.reason)
             }
         }
     }
@@ -155,14 +155,14 @@ impl Books {
         let Shared { admission, counters, .. } = &*self.shared;
         let push = self.session.collect(&mut self.replies);
         if self.replies.is_empty() {
-            let news = News { feedback: push?, queue_delay: admission.queue_age() };
+            let (feedback, now) = (push?, clock::now());
+            let news = News { feedback, queue_delay: admission.queue_age(now), now };
             return Some((news, self.replies.drain(..)));
         }
         let news = admission.complete(self.session.id, &self.replies);
-        let now = self.page.as_ref().map(|page| (page, clock::now()));
         for reply in self.replies.iter().filter(|reply| reply.relayed.is_none()) {
-            if let Some((page, now)) = now {
-                page.on_end(now, reply); // what a replica takes has ended here
+            if let Some(page) = &self.page {
+                page.on_end(news.now, reply); // what a replica takes has ended here
             }
             self.in_flight[reply.context.class().row()] -= 1;
             self.calls.remove(&reply.context.claims().id);
@@ -174,7 +174,7 @@ impl Books {
         }
         let mut refused = 0;
         for reply in &self.replies {
-            counters.classes.of(reply.context.class()).ended(reply);
+            counters.classes.of(reply.context.class()).ended(news.now, reply);
             refused += usize::from(reply.is_refusal());
         }
         if (1..self.replies.len()).contains(&refused) {

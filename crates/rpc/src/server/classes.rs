@@ -4,11 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
-use seawall_control::request::{Class, Stage};
+use seawall_control::Instant;
+use seawall_control::estimate::{Histogram, SharedHistogram};
+use seawall_control::request::{Class, RefusalReason, Stage};
 use seawall_measure::names::{self, Metric};
 
 use super::job::{End, Relayed, Reply};
-use super::stats::add;
+use super::stats::{add, observe};
+
+/// How a request ended, as a label; the order is that of the histograms of a class.
+const OUTCOMES: [&str; 4] = ["done", "failed", "refused", "cancelled"];
 
 /// Counters of all classes. There are few, whatever a service has of methods.
 #[derive(Debug, Default)]
@@ -24,7 +29,9 @@ pub(super) struct Counters {
     failures: AtomicU64,
     spilled_served: AtomicU64,
     spilled_refused: AtomicU64,
-    refusals: Mutex<BTreeMap<Stage, u64>>,
+    refusals: Mutex<BTreeMap<(Stage, RefusalReason), u64>>,
+    /// From arrival to reply, by outcome.
+    times: [SharedHistogram; OUTCOMES.len()],
 }
 
 /// What became of the requests of one class.
@@ -43,6 +50,11 @@ pub struct ClassStats {
     pub cancellations: u64,
     /// Calls refused, by stage.
     pub refusals: BTreeMap<Stage, u64>,
+    /// The same, by stage and reason.
+    pub refusals_for: BTreeMap<(Stage, RefusalReason), u64>,
+    /// From a call's arrival to the end of its reply, by how it ended: done, failed, refused, or
+    /// cancelled. Calls whose connection ended first have no reply, and no time.
+    pub times: BTreeMap<&'static str, Histogram>,
     /// Calls that were refused here and handed to a replica. They count above by what their
     /// clients were told in the end.
     pub spilled: u64,
@@ -72,32 +84,52 @@ impl Classes {
 }
 
 impl Counters {
-    /// Counts a terminal reply by how it ended.
-    pub(super) fn ended(&self, reply: &Reply) {
+    /// Counts a terminal reply that leaves `now` by how it ended.
+    pub(super) fn ended(&self, now: Instant, reply: &Reply) {
         match reply.relayed {
             Some(Relayed::Served) => add(&self.spilled_served, 1),
             Some(Relayed::Refused) => add(&self.spilled_refused, 1),
             Some(Relayed::Lost) | None => {}
         }
-        match &reply.end {
-            End::Done(_) => add(&self.completions, 1),
-            End::Failed { .. } => add(&self.failures, 1),
-            End::Cancelled => add(&self.cancellations, 1),
-            End::Rejected(rejected) => {
-                *self.refusals.lock().entry(rejected.stage).or_default() += 1;
+        let outcome = match &reply.end {
+            End::Done(_) => {
+                add(&self.completions, 1);
+                0
             }
-        }
+            End::Failed { .. } => {
+                add(&self.failures, 1);
+                1
+            }
+            End::Rejected(rejected) => {
+                let why = (rejected.stage, rejected.reason);
+                *self.refusals.lock().entry(why).or_default() += 1;
+                2
+            }
+            End::Cancelled => {
+                add(&self.cancellations, 1);
+                3
+            }
+        };
+        self.times[outcome].observe(now.since(reply.context.came()));
     }
 
     fn snapshot(&self, class: String) -> ClassStats {
         let read = |counter: &AtomicU64| counter.load(Relaxed);
+        let times = OUTCOMES.into_iter().zip(self.times.each_ref().map(SharedHistogram::snapshot));
+        let refusals_for = self.refusals.lock().clone();
+        let mut refusals = BTreeMap::new();
+        for ((stage, _), count) in &refusals_for {
+            *refusals.entry(*stage).or_default() += count;
+        }
         ClassStats {
             class,
             requests: read(&self.requests),
             completions: read(&self.completions),
             failures: read(&self.failures),
             cancellations: read(&self.cancellations),
-            refusals: self.refusals.lock().clone(),
+            refusals,
+            refusals_for,
+            times: times.filter(|(_, times)| !times.is_empty()).collect(),
             spilled: read(&self.spilled),
             spilled_served: read(&self.spilled_served),
             spilled_refused: read(&self.spilled_refused),
@@ -129,8 +161,9 @@ impl ClassStats {
         total
     }
 
-    /// Hands everything to the recorder of the `metrics` facade.
-    pub(super) fn publish(&self) {
+    /// Hands everything to the recorder of the `metrics` facade, of histograms what is new since
+    /// `before`. `name` has the names of stages.
+    pub(super) fn publish(&self, before: Option<&Self>, name: impl Fn(Stage) -> String) {
         let count = |metric: Metric, value: u64| {
             metrics::counter!(metric.name, "class" => self.class.clone()).absolute(value);
         };
@@ -141,9 +174,19 @@ impl ClassStats {
         count(names::SPILLED, self.spilled);
         count(names::SPILLED_SERVED, self.spilled_served);
         count(names::SPILLED_REFUSED, self.spilled_refused);
-        for (stage, refusals) in &self.refusals {
-            let labels = [("class", self.class.clone()), ("stage", stage.to_string())];
+        for ((stage, reason), refusals) in &self.refusals_for {
+            let labels = [
+                ("class", self.class.clone()),
+                ("stage", name(*stage)),
+                ("reason", reason.to_string()),
+            ];
             metrics::counter!(names::REFUSALS.name, &labels).absolute(*refusals);
+        }
+        for (outcome, times) in &self.times {
+            let before = before.and_then(|before| before.times.get(outcome));
+            let new = before.map_or_else(|| times.clone(), |before| times.since(before));
+            let labels = [("class", self.class.clone()), ("outcome", (*outcome).into())];
+            observe(&new, &metrics::histogram!(names::REQUEST.name, &labels));
         }
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use seawall_control::Instant;
-use seawall_control::controller::RefusalReason;
+use seawall_control::request::RefusalReason;
 use seawall_control::wire::{self, RequestOp, ResponseOp};
 
 use super::Shared;

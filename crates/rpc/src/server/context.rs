@@ -192,7 +192,8 @@ impl Context {
             0 => return None,
             delay => Duration::from_nanos(delay),
         };
-        let rejected = Rejected::new(Stage::CPU, delay, self.remaining_now());
+        let (remaining, reason) = self.limit(clock::now(), Duration::ZERO);
+        let rejected = Rejected::new(Stage::CPU, delay, remaining).with_reason(reason);
         Some(rejected.with_retry_after(delay))
     }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use seawall_control::estimate::{Histogram, SharedHistogram};
 use seawall_control::request::Stage;
 use seawall_measure::names;
 
@@ -19,6 +20,7 @@ use super::spill::Spill;
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) classes: Classes,
+    pub(super) waits: Waits,
     pub(super) window_violations: AtomicU64,
     pub(super) privilege_violations: AtomicU64,
     pub(super) hints_distrusted: AtomicU64,
@@ -30,6 +32,15 @@ pub(super) struct Counters {
     pub(super) busy_nanos: AtomicU64,
     closed: Mutex<BTreeMap<&'static str, u64>>,
     protocol_errors: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+/// How long requests waited at the server's own stages.
+#[derive(Debug, Default)]
+pub(super) struct Waits {
+    /// Bytes, to be read.
+    pub(super) socket: SharedHistogram,
+    /// Whatever could run, to be run.
+    pub(super) run_queue: SharedHistogram,
 }
 
 /// A snapshot of a server's counters and gauges.
@@ -56,6 +67,10 @@ pub struct Stats {
     pub spilled_refused: u64,
     /// All of these by class, in the order of classes.
     pub classes: Vec<ClassStats>,
+    /// How long requests waited at stages of the server itself, once for each wait.
+    pub waits: BTreeMap<Stage, Histogram>,
+    /// The names of the service's own stages.
+    pub stages: BTreeMap<Stage, String>,
     /// Calls that are at replicas.
     pub spilled_outstanding: u64,
     /// Replicas to hand calls to that are connected.
@@ -104,6 +119,19 @@ impl Stats {
     pub fn refused(&self) -> u64 {
         self.refusals.values().sum()
     }
+
+    /// What a stage is called, Seawall's own or the service's.
+    pub fn stage_name(&self, stage: Stage) -> String {
+        self.stages.get(&stage).cloned().unwrap_or_else(|| stage.to_string())
+    }
+}
+
+/// Has a recorder count what is `new`. It gets the mean of each bucket so often: one call for each
+/// bucket, and not for each request.
+pub(super) fn observe(new: &Histogram, recorded: &metrics::Histogram) {
+    for (mean, count) in new.means() {
+        recorded.record_many(mean.as_secs_f64(), count as usize);
+    }
 }
 
 /// Adds `n` to a counter.
@@ -142,6 +170,8 @@ impl Counters {
             spilled_served: total.spilled_served,
             spilled_refused: total.spilled_refused,
             classes,
+            waits: self.waits.snapshot(),
+            stages: shared.router.stages().collect(),
             spilled_outstanding: at_replicas,
             spill_replicas: spill.map_or(0, Spill::connected) as u64,
             bounced: shared.bouncer.as_ref().map_or(0, |bouncer| bouncer.refused()),
@@ -166,13 +196,30 @@ impl Counters {
     }
 }
 
+impl Waits {
+    fn snapshot(&self) -> BTreeMap<Stage, Histogram> {
+        let all = [(Stage::SOCKET, &self.socket), (Stage::RUN_QUEUE, &self.run_queue)];
+        all.map(|(stage, waits)| (stage, waits.snapshot())).into()
+    }
+}
+
 impl Stats {
-    /// Hands everything to the recorder that the process has installed for the `metrics` facade.
-    pub fn publish(&self) {
+    /// Hands everything to the recorder that the process has installed for the `metrics` facade:
+    /// counters and gauges as they are, of histograms what is new since the stats `before`, which
+    /// were handed over last. The first time those are [the default](Self::default).
+    pub fn publish(&self, before: &Self) {
         let count = |metric: names::Metric, value: u64| {
             metrics::counter!(metric.name).absolute(value);
         };
-        self.classes.iter().for_each(ClassStats::publish);
+        for class in &self.classes {
+            let same = before.classes.iter().find(|before| before.class == class.class);
+            class.publish(same, |stage| self.stage_name(stage));
+        }
+        for (stage, waits) in &self.waits {
+            let new = before.waits.get(stage).map_or_else(|| waits.clone(), |old| waits.since(old));
+            let labels = [("stage", self.stage_name(*stage))];
+            observe(&new, &metrics::histogram!(names::STAGE_WAIT.name, &labels));
+        }
         count(names::BOUNCED, self.bounced);
         count(names::WINDOW_VIOLATIONS, self.window_violations);
         count(names::PRIVILEGE_VIOLATIONS, self.privilege_violations);

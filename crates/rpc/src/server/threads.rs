@@ -29,7 +29,7 @@ use std::thread;
 use std::time::Duration;
 
 use seawall_control::Instant;
-use seawall_control::estimate::Ewma;
+use seawall_control::estimate::{Ewma, SharedHistogram};
 use seawall_control::time::nanos;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::coop::unconstrained;
@@ -200,7 +200,8 @@ fn run_slice(
     let slice = shared.config.threads.slice;
     // Else who writes is another thread, and awake already.
     let writes = shared.config.dispatchers() == 0;
-    let (mut now, mut refused) = run(since, began, job, turn);
+    let waits = &shared.counters.waits.run_queue;
+    let (mut now, mut refused) = run(waits, since, began, job, turn);
     while now.since(began) < slice {
         // A refusal waits no longer than a slice: it leaves before the next handler runs, if that
         // is expected to outlast it. Where handlers are quick, refusals share a write.
@@ -212,7 +213,7 @@ fn run_slice(
             break;
         }
         let Some((since, job)) = shared.queue.pop() else { break };
-        let ran = run(since, now, job, turn);
+        let ran = run(waits, since, now, job, turn);
         (now, refused) = (ran.0, refused || ran.1);
     }
     now
@@ -220,9 +221,16 @@ fn run_slice(
 
 /// Polls one handler, and charges what it waited since it could run. Gives the time, and whether a
 /// stage has refused the request; of one that was not, `turn` learns how long that took.
-fn run(since: Instant, began: Instant, job: Job, turn: &mut Ewma) -> (Instant, bool) {
+fn run(
+    waits: &SharedHistogram,
+    since: Instant,
+    began: Instant,
+    job: Job,
+    turn: &mut Ewma,
+) -> (Instant, bool) {
     let context = job.metadata().clone();
     context.begin_poll(since, began);
+    waits.observe(began.since(since));
     // A handler that panics fails its own call and nobody else's.
     if catch_unwind(AssertUnwindSafe(|| job.run())).is_err() {
         tracing::error!("a handler panicked; its call was answered with an error");

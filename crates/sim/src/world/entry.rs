@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use seawall_control::Instant;
 use seawall_control::client::Report;
-use seawall_control::controller::{Arrival, Refusal, RefusalReason, SessionEvent, Verdict};
-use seawall_control::request::{Claims, Class, Context, Rejected, Stage};
+use seawall_control::controller::{Arrival, SessionEvent, Verdict};
+use seawall_control::request::{Claims, Class, Context, RefusalReason, Rejected, Stage};
 
 use super::request::{RequestId, State};
 use super::server::{Message, session};
@@ -36,17 +36,17 @@ impl World<'_> {
                     let droppable = self.requests[id].droppable;
                     self.servers[usize::from(link.server)].runnable.push(now, droppable, id);
                 }
-                Err(refusal) => {
-                    if refusal.reason == RefusalReason::WindowExceeded {
+                Err(rejected) => {
+                    if rejected.reason == RefusalReason::WindowExceeded {
                         self.books.refused_the_honest();
                     }
-                    self.refuse(link, id, &refusal.rejected);
+                    self.refuse(link, id, &rejected);
                 }
             }
         }
     }
 
-    fn admit(&mut self, link: Link, id: RequestId, waited: Duration) -> Result<(), Refusal> {
+    fn admit(&mut self, link: Link, id: RequestId, waited: Duration) -> Result<(), Rejected> {
         let (now, budget) = (self.now, self.budget_of(id));
         let server = &mut self.servers[usize::from(link.server)];
         let request = &mut self.requests[id];
@@ -77,15 +77,14 @@ impl World<'_> {
         };
         let mut verdict = server.controller.on_arrival(now, &arrival);
         if self.fault == Some(Fault::NeverRecovers) && server.counts.refused_at_entry > 0 {
-            verdict = Verdict::Refuse(Refusal::at_entry(RefusalReason::Overload, age));
+            verdict = Verdict::Refuse(Rejected::at_entry(RefusalReason::Overload, age));
         }
         request.context.charge(waited);
-        if let Verdict::Refuse(refusal) = verdict {
-            return Err(refusal);
+        if let Verdict::Refuse(rejected) = verdict {
+            return Err(rejected);
         }
         let predicted = server.predictor.wait(server.runnable.len(), age);
-        let admitted = request.context.admit(Stage::RUN_QUEUE, now, predicted);
-        admitted.map_err(|rejected| Refusal { reason: RefusalReason::Overload, rejected })
+        request.context.admit(Stage::RUN_QUEUE, now, predicted)
     }
 
     pub(super) fn refuse(&mut self, link: Link, id: RequestId, rejected: &Rejected) {

@@ -45,8 +45,8 @@ impl World<'_> {
             let mut dequeue = Dequeue::new(session(request.link), waited);
             dequeue.class = Class(request.class);
             dequeue.droppable = request.droppable;
-            if let Verdict::Refuse(refusal) = server.controller.on_dequeue(self.now, &dequeue) {
-                return Err(refusal.rejected);
+            if let Verdict::Refuse(rejected) = server.controller.on_dequeue(self.now, &dequeue) {
+                return Err(rejected);
             }
         }
         Ok(())

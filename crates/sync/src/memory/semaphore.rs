@@ -303,6 +303,8 @@ where
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use seawall_control::request::RefusalReason;
+
     use super::*;
     use crate::clock::manual::advance;
     use crate::contention;
@@ -390,8 +392,9 @@ mod tests {
         let mut next = Polled::waiting(memory.wait_if_uncongested(&ctx));
         advance(us(70));
         let refused = now(memory.wait_if_uncongested(&request(50))).unwrap_err();
-        assert_eq!(refused, Rejected::new(Stage::MEMORY, us(70), us(50)));
-        assert_eq!(memory.refuse(&request(50)), refused);
+        let expected = Rejected::new(Stage::MEMORY, us(70), us(50));
+        assert_eq!(refused, expected.with_reason(RefusalReason::Budget));
+        assert_eq!(memory.refuse(&request(50)), expected);
         drop(held);
         assert!(next.poll().unwrap().is_ok());
         assert_eq!(ctx.charged(), us(70));

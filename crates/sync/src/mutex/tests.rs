@@ -1,8 +1,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use seawall_control::request::RefusalReason;
+
 use super::*;
 use crate::clock::manual::advance;
+use crate::contention::{self, Name};
 use crate::testing::{Polled, now, request, undroppable, us};
 
 const STAGE: Stage = Stage(16);
@@ -33,7 +36,8 @@ fn the_oldest_waiter_tells_how_long_the_wait_is() {
     let _first = Polled::waiting(mutex.lock_plain());
     advance(us(150));
     let refused = now(mutex.lock(&request(100))).unwrap_err();
-    assert_eq!(refused, Rejected::new(STAGE, us(150), us(100)));
+    let expected = Rejected::new(STAGE, us(150), us(100)).with_reason(RefusalReason::Budget);
+    assert_eq!(refused, expected);
     let ctx = request(200);
     let _second = Polled::waiting(mutex.lock(&ctx));
     let seen = mutex.snapshot();
@@ -61,6 +65,22 @@ fn who_cannot_turn_back_is_charged_and_not_refused() {
     drop(holder);
     assert!(waiting.poll().is_some());
     assert_eq!(ctx.charged(), us(300));
+}
+
+#[test]
+fn waits_at_all_locks_of_one_name_are_counted_together_and_outlive_them() {
+    for hold in [us(30), us(700)] {
+        let mutex = Mutex::new(0).at(STAGE, "accounts");
+        let holder = mutex.try_lock().unwrap();
+        let mut waiter = Polled::waiting(mutex.lock_plain());
+        advance(hold);
+        drop(holder);
+        assert!(waiter.poll().is_some());
+    }
+    let times = contention::wait_times();
+    let (_, times) = times.iter().find(|(name, _)| *name == Name::Given("accounts")).unwrap();
+    assert_eq!((times.count(), times.sum()), (2, us(730)));
+    assert_eq!(times.means().map(|(mean, _)| mean).collect::<Vec<_>>(), [us(30), us(700)]);
 }
 
 #[test]

@@ -17,9 +17,11 @@ mod wakes;
 mod watcher;
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_control::Instant;
+use seawall_control::estimate::SharedHistogram;
 use seawall_control::lanes::PRIVILEGED_RUN;
 use seawall_control::predict::hold::Holds;
 use seawall_control::time::nanos;
@@ -60,6 +62,8 @@ pub(crate) struct Queue {
     /// Since when the queue has not moved: the last turn began then, or somebody began to wait.
     turn_since: Instant,
     pub(crate) counts: Counts,
+    /// How long waiters waited that got their turn, at all places of one name.
+    pub(crate) times: Arc<SharedHistogram>,
     /// What holders say that they do.
     pub(crate) holds: Holds,
     /// Who wants to know when there is something to do here again.
@@ -151,7 +155,9 @@ impl Queue {
                 entry.granted_at = now;
                 entry.settle(now);
                 let foretold = (!entry.privileged).then_some(entry.predicted);
-                self.counts.turn_began(now.since(entry.since), foretold);
+                let waited = now.since(entry.since);
+                self.counts.turn_began(waited, foretold);
+                self.times.observe(waited);
                 entry.waker.take()
             })
         }

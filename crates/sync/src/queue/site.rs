@@ -52,7 +52,10 @@ impl Site {
             kind: settings.kind,
             stage: settings.stage,
             name: settings.name,
-            queue: Mutex::new(Queue::default()),
+            queue: Mutex::new(Queue {
+                times: contention::times(settings.name),
+                ..Queue::default()
+            }),
             hold: AtomicU64::new(0),
             acquisitions: AtomicU64::new(0),
             window_opened: AtomicU64::new(0),
