@@ -87,6 +87,11 @@ bench: ## Run all benchmarks; criterion's reports are in target/criterion.
 	@$(STEP) 'Locks beside others' cargo run --release --locked --quiet --package seawall-bench-sync
 	@$(STEP) 'Search for a capacity' cargo run --release --locked --quiet --package seawall-bench-sync --bin seawall-bench-bandit
 
+.PHONY: peers
+peers: ## Compare with the limiters of others: Envoy, failsafe-go, tower, ... (ARGS='--quick').
+	@$(STEP) 'Tools' scripts/check-tools build
+	@scripts/peers $(ARGS)
+
 .PHONY: fmt
 fmt: ## Format all code.
 	@$(STEP) 'Format' cargo fmt --all

@@ -12,7 +12,7 @@ mod stages;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use toml::Value;
 
@@ -120,6 +120,9 @@ fn read(options: &Options) -> Result<Plan> {
 }
 
 fn compare(plan: &Plan) -> Result<Results> {
+    if plan.app == plan::App::Http {
+        bail!("`seawall compare` starts no HTTP servers; show saved points of them with --from");
+    }
     for subject in plan.subjects()? {
         let each = if subject.offer.retries { plan.replicas as u32 } else { 1 };
         let sessions = subject.offer.sessions.saturating_mul(each);

@@ -77,6 +77,8 @@ pub(super) enum App {
     #[default]
     Synthetic,
     Kv,
+    /// Programs of others, which speak HTTP: there are only points that were saved.
+    Http,
     Rocks,
     Columns,
     Search,
@@ -162,6 +164,7 @@ impl App {
         match self {
             Self::Synthetic => "synthetic",
             Self::Kv => "kv",
+            Self::Http => "http",
             Self::Rocks => "rocks",
             Self::Columns => "columns",
             Self::Search => "search",
@@ -171,7 +174,7 @@ impl App {
     /// Whether this build has it.
     fn is_there(self) -> bool {
         match self {
-            Self::Synthetic | Self::Kv => true,
+            Self::Synthetic | Self::Kv | Self::Http => true,
             Self::Rocks => cfg!(feature = "rocks"),
             Self::Columns => cfg!(feature = "columns"),
             Self::Search => cfg!(feature = "search"),
@@ -344,7 +347,7 @@ impl Plan {
         }
         let subjects = self.subjects()?;
         let mut classes: Vec<String> = Vec::new();
-        for &class in subjects.iter().flat_map(|subject| subject.offer.workload.classes()) {
+        for class in subjects.iter().flat_map(|subject| subject.offer.workload.classes()) {
             if !classes.iter().any(|known| known == class) {
                 classes.push(class.to_owned());
             }

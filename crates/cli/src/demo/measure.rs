@@ -77,10 +77,12 @@ impl Bench<'_> {
         let offer = Offer {
             servers: vec![server],
             client: ClientConfig { rtt, ..ClientConfig::default() },
+            web: None,
             workload: self.subject.workload(),
             sessions: self.plan.sessions,
             retries: false,
             threads: 1,
+            sleep: false,
             process: Process::Poisson,
             rates,
             warm_up,

@@ -218,10 +218,12 @@ impl Bench<'_> {
         Offer {
             servers: vec![services.entry],
             client: seawall_rpc::ClientConfig::default(),
+            web: None,
             workload: Workload::Job,
             sessions: load.sessions,
             retries: false,
             threads: 1,
+            sleep: false,
             process,
             rates,
             warm_up: load.warm_up,

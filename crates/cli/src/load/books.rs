@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use seawall_control::Instant;
 use seawall_control::controller;
@@ -9,6 +10,7 @@ use seawall_measure::{DropReason, Outcome, Recorder, Series, Violation};
 use seawall_rpc::{CallError, CallResult, Unsent, clock};
 use slab::Slab;
 
+use super::web;
 use super::workload::{Lookups, Workload};
 
 /// Shared between the generator and the replies; both are on one thread, so the lock is never
@@ -69,12 +71,25 @@ impl Books {
         scheduled: Instant,
         now: Instant,
     ) -> impl FnOnce(CallResult) + Send + 'static {
-        let mut books = self.0.lock();
-        books.recorder.record_lateness(scheduled, now);
-        let key = books.open.insert((class, scheduled));
-        drop(books);
+        let key = self.enter(class, scheduled, now);
         let books = self.clone();
-        move |result| books.end(key, &result)
+        move |result| {
+            let failure = result.as_ref().err().filter(|error| is_failure(error));
+            let failure = failure.map(ToString::to_string);
+            books.end(key, outcome(&result), failure, result.ok().as_ref().map(|it| &it.payload));
+        }
+    }
+
+    /// The same of a request that HTTP carries.
+    pub(super) fn issue_web(
+        &self,
+        class: usize,
+        scheduled: Instant,
+        now: Instant,
+    ) -> impl FnOnce(web::Answer) + Send + 'static {
+        let key = self.enter(class, scheduled, now);
+        let books = self.clone();
+        move |answer| books.end(key, answer.outcome(), answer.failure(), None)
     }
 
     /// Requests that were issued and have not ended.
@@ -102,12 +117,17 @@ impl Books {
         }
     }
 
-    fn end(&self, key: usize, result: &CallResult) {
+    fn enter(&self, class: usize, scheduled: Instant, now: Instant) -> usize {
+        let mut books = self.0.lock();
+        books.recorder.record_lateness(scheduled, now);
+        books.open.insert((class, scheduled))
+    }
+
+    fn end(&self, key: usize, outcome: Outcome, failure: Option<String>, payload: Option<&Bytes>) {
         let books = &mut *self.0.lock();
         let now = clock::now();
         // After the books were closed nothing is open, and late replies are of no interest.
         let Some((class, scheduled)) = books.open.try_remove(key) else { return };
-        let outcome = outcome(result);
         books.recorder.record(class, scheduled, now, outcome);
         books.series.record(scheduled, now, outcome);
         match (&mut books.violation, outcome) {
@@ -118,12 +138,11 @@ impl Books {
         if !books.recorder.config().window.contains(scheduled) {
             return;
         }
-        match result {
-            Ok(reply) => books.lookups.answered(&books.workload, class, &reply.payload),
-            Err(error) if is_failure(error) => {
-                books.first_failure.get_or_insert_with(|| error.to_string());
-            }
-            Err(_) => {}
+        if let Some(payload) = payload {
+            books.lookups.answered(&books.workload, class, payload);
+        }
+        if let Some(failure) = failure {
+            books.first_failure.get_or_insert(failure);
         }
     }
 }

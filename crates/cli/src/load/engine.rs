@@ -1,7 +1,8 @@
-//! The generator: issues requests on schedule, on threads that never sleep.
+//! The generator: issues requests on schedule, on threads that never sleep unless they are to.
 //!
-//! A sleeping thread would be late by what its wake-up takes, tens of microseconds here. These
-//! threads look at the clock, issue what is due, let their sessions read and write, and look again.
+//! A sleeping thread is late by what its wake-up takes, tens of microseconds here. These threads
+//! look at the clock, issue what is due, let their sessions read and write, and look again. Where
+//! something else needs their core, such as a proxy, they sleep until the next request is due.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -20,9 +21,10 @@ use seawall_measure::{
 use seawall_rpc::{Client, ClientConfig, Session, clock};
 use tokio::runtime::{Builder, Runtime};
 
+use super::alarm::Alarm;
 use super::books::{Books, Closed};
-use super::sessions;
 use super::workload::Workload;
+use super::{sessions, web};
 
 /// Requests issued at most before the sessions get their turn.
 const BATCH: usize = 32;
@@ -36,6 +38,9 @@ const LINGER: Duration = Duration::from_millis(300);
 /// How often progress is told.
 const TELL: Duration = Duration::from_millis(100);
 
+/// How long a thread that sleeps does so between looks at what is still on its way.
+const PAUSE: Duration = Duration::from_millis(2);
+
 /// Width of the bins of a run's series, as in Breakwater's figure 7, and how many there are at
 /// most; a run of more than 40 s gets wider ones, so that half an hour can be stored and drawn.
 const BIN: Duration = Duration::from_millis(20);
@@ -46,11 +51,15 @@ const MOST_BINS: u32 = 2_000;
 pub(crate) struct Offer {
     pub(crate) servers: Vec<SocketAddr>,
     pub(crate) client: ClientConfig,
+    /// Servers of HTTP or gRPC, in place of the native protocol.
+    pub(crate) web: Option<web::Target>,
     pub(crate) workload: Workload,
     pub(crate) sessions: u32,
     /// Each client has a session with every server, and sends on what one of them did not serve.
     pub(crate) retries: bool,
     pub(crate) threads: u32,
+    /// Leave the core to others while nothing is due.
+    pub(crate) sleep: bool,
     pub(crate) process: Process,
     pub(crate) rates: Rates,
     pub(crate) warm_up: Duration,
@@ -166,6 +175,10 @@ struct Agreed {
 }
 
 fn agree<'a>(offer: &Offer, sessions: impl Iterator<Item = &'a Session>) -> Result<Agreed> {
+    if let Some(target) = &offer.web {
+        let slo = offer.slo.context("a server of HTTP has no SLO of its own; say it with --slo")?;
+        return Ok(Agreed { slo, algorithm: target.protocol.name().to_owned() });
+    }
     let mut algorithms = BTreeSet::new();
     let mut agreed = offer.slo;
     for session in sessions {
@@ -194,6 +207,8 @@ struct Part {
     sessions: Vec<Session>,
     /// In place of the sessions.
     clients: Vec<Client>,
+    /// In place of both, one for each server.
+    web: Vec<web::Client>,
     index: u32,
     parts: u32,
 }
@@ -204,15 +219,20 @@ impl Part {
         let runtime = runtime()?;
         let first = |part: u32| u64::from(part) * u64::from(offer.sessions) / u64::from(parts);
         let own = first(index)..first(index + 1);
-        let (mut sessions, mut clients) = (Vec::new(), Vec::new());
-        if offer.retries {
+        let (mut sessions, mut clients, mut web) = (Vec::new(), Vec::new(), Vec::new());
+        if let Some(target) = &offer.web {
+            let each = own.count().div_ceil(offer.servers.len());
+            for &server in &offer.servers {
+                web.push(runtime.block_on(web::Client::open(server, target, each))?);
+            }
+        } else if offer.retries {
             let open = sessions::open_clients(&offer.servers, own.count(), &offer.client);
             clients = runtime.block_on(open)?;
         } else {
             let servers = own.map(|session| offer.servers[session as usize % offer.servers.len()]);
             sessions = runtime.block_on(sessions::open(servers, &offer.client))?;
         }
-        Ok(Self { runtime, sessions, clients, index, parts })
+        Ok(Self { runtime, sessions, clients, web, index, parts })
     }
 
     fn generate(
@@ -223,8 +243,7 @@ impl Part {
         window: Window,
         progress: impl FnMut(Duration),
     ) -> Result<Closed> {
-        let config =
-            RecorderConfig::new(slo, window).with_classes(offer.workload.classes().iter().copied());
+        let config = RecorderConfig::new(slo, window).with_classes(offer.workload.classes());
         let mut series = SeriesConfig::new(start, window.end, slo);
         series.bin = bin(offer.warm_up + offer.time);
         let violation = offer.violation.map(|statistic| {
@@ -235,20 +254,26 @@ impl Part {
         let books = Books::new(offer.workload.clone(), recorder, series, violation.transpose()?);
         let seed = offer.seed.wrapping_add(u64::from(self.index) << 32);
         let rates = offer.rates.share(self.parts);
-        let arrivals = Arrivals::new(offer.process, rates, start, seed)
-            .over_sessions((self.sessions.len() + self.clients.len()) as u32);
+        let sessions = match self.web.len() {
+            0 => self.sessions.len() + self.clients.len(),
+            _ => (offer.sessions / self.parts).max(1) as usize,
+        };
+        let arrivals = Arrivals::new(offer.process, rates, start, seed);
+        let arrivals = arrivals.over_sessions(sessions as u32);
         let mut generator = Generator {
             offer,
             sessions: &self.sessions,
             clients: &self.clients,
+            web: &self.web,
             books: &books,
             rng: Rng::new(seed ^ 0x10ad),
             end: window.end,
         };
         self.runtime.block_on(async {
-            generator.issue_all(arrivals, start, progress).await;
+            generator.issue_all(arrivals, start, progress).await?;
             generator.linger().await;
-        });
+            anyhow::Ok(())
+        })?;
         Ok(books.close())
     }
 }
@@ -262,6 +287,7 @@ struct Generator<'a> {
     offer: &'a Offer,
     sessions: &'a [Session],
     clients: &'a [Client],
+    web: &'a [web::Client],
     books: &'a Books,
     rng: Rng,
     end: Instant,
@@ -273,8 +299,9 @@ impl Generator<'_> {
         arrivals: Arrivals,
         start: Instant,
         mut progress: impl FnMut(Duration),
-    ) {
+    ) -> Result<()> {
         let end = self.end;
+        let alarm = self.offer.sleep.then(Alarm::new).transpose()?;
         let mut arrivals = arrivals.take_while(|arrival| arrival.at < end).peekable();
         let mut told = start;
         loop {
@@ -292,13 +319,30 @@ impl Generator<'_> {
                 told = now;
                 progress(now.since(start));
             }
-            tokio::task::yield_now().await;
+            let next = arrivals.peek().map_or(end, |arrival| arrival.at);
+            match &alarm {
+                // What is due at once has had its turn only after the connections had theirs.
+                Some(alarm) if next > now => alarm.until(next.min(now + TELL)).await?,
+                _ => tokio::task::yield_now().await,
+            }
         }
         // What was due and could not be issued any more was not offered.
         arrivals.for_each(|arrival| self.books.scheduled(arrival.at));
+        Ok(())
     }
 
     fn issue(&mut self, scheduled: Instant, session: usize) {
+        if let Workload::Web(requests) = &self.offer.workload {
+            let (class, path, body) = requests.next(&mut self.rng);
+            let now = clock::now();
+            let late = now.since(scheduled);
+            let left = self.offer.deadline.map(|deadline| deadline.saturating_sub(late));
+            let done = self.books.issue_web(class, scheduled, now);
+            let client = self.web[session % self.web.len()].clone();
+            let (lane, path) = (session / self.web.len(), path.to_owned());
+            tokio::spawn(async move { done(client.call(lane, path, body, left).await) });
+            return;
+        }
         let (class, mut request) = self.offer.workload.next(&mut self.rng);
         let now = clock::now();
         request.deadline =
@@ -319,7 +363,10 @@ impl Generator<'_> {
     async fn linger(&self) {
         let until = clock::now() + self.offer.linger.unwrap_or(LINGER);
         while clock::now() < until && self.books.open() > 0 {
-            tokio::task::yield_now().await;
+            match self.offer.sleep {
+                true => tokio::time::sleep(PAUSE).await,
+                false => tokio::task::yield_now().await,
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `seawall load`: offers a load on schedule, whatever the server answers, and measures.
 
+mod alarm;
 mod books;
 pub(crate) mod engine;
 mod options;
@@ -7,6 +8,7 @@ pub(crate) mod probe;
 mod result;
 pub(crate) mod retries;
 mod sessions;
+pub(crate) mod web;
 pub(crate) mod workload;
 
 use anyhow::Result;
@@ -44,7 +46,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         let page = page::run::render(&result::report(options, &offer, &run), &host::describe());
         page::file::write(file, &page)
     });
-    print(&if options.json { result::json(&run)? } else { result::table(&run) })?;
+    print(&if options.json { result::json(&run, options.bins)? } else { result::table(&run) })?;
     for warning in result::warnings(&run) {
         eprintln!("warning: {warning}");
     }

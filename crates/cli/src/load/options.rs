@@ -13,6 +13,7 @@ use seawall_measure::{KeyValueMix, Paths, Process, Schedule, ScheduleError};
 use seawall_rpc::{ClientConfig, ClientTls};
 
 use super::engine::Offer;
+use super::web::{Protocol, Requests, Target};
 use super::workload::{NamedBy, Workload};
 use crate::options::{Settings, Sources, readable, text};
 
@@ -38,6 +39,9 @@ Examples:
   seawall load 127.0.0.1:7117 --workload kv --mix usr --rate 50k --json
   seawall load 127.0.0.1:7117 127.0.0.1:7118 --rate 20k     two replicas
   seawall load 127.0.0.1:7117 127.0.0.1:7118 --retry        ... and what one refuses, the other gets
+  seawall load http://127.0.0.1:8080/ --rate 500 --slo 100ms --deadline 100ms    any HTTP server
+  seawall load grpc://127.0.0.1:50051/pkg.Service/Method --slo 100ms             or gRPC
+  seawall load http://127.0.0.1:8080 --slo 100ms --requests hot:0.2:/hot,cold:0.8:/cold
 
 Requests leave on schedule whatever the server answers, and latency counts from the scheduled \
 time. Goodput is successes within the SLO; a refusal is never one. A point that the generator \
@@ -53,7 +57,8 @@ could not offer on time is marked as not valid.";
     mut_arg("set", |arg| arg.help("Set one of these parameters, such as client.expiry=1ms")),
 )]
 pub(crate) struct Options {
-    /// The server's address; several replicas share the sessions in turns
+    /// The server's address; several replicas share the sessions in turns. With http:// before it,
+    /// a server of HTTP/1.1, with grpc:// one of gRPC, and with the path to call behind it
     #[arg(required = true, value_name = "HOST:PORT")]
     servers: Vec<String>,
 
@@ -66,6 +71,16 @@ pub(crate) struct Options {
     /// such as 0.9/zipf:100000:0.99/uniform:5:1000 [default: usr]
     #[arg(long, value_name = "MIX")]
     mix: Option<KeyValueMix>,
+
+    /// Requests of an http or grpc workload, by class: NAME:SHARE:PATH[:BODY], separated by commas.
+    /// A body makes it a POST; {} in it stands for a number of its own in each. Bodies of gRPC are
+    /// sent as google.protobuf.BytesValue [default: GET of the path behind the address]
+    #[arg(long, value_name = "CLASSES")]
+    requests: Option<Requests>,
+
+    /// Codes of HTTP or gRPC that count as refusals [default: 429,503 and 8,14]
+    #[arg(long, value_name = "CODES", value_delimiter = ',')]
+    refusals: Vec<u16>,
 
     /// Requests of a synthetic workload name their data path, and are measured apart by it; those
     /// of rocks and columns are of two kinds in any case, by method unless this says otherwise
@@ -158,6 +173,11 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     threads: u32,
 
+    /// Sleep while nothing is due, for tens of microseconds too long, instead of watching the
+    /// clock: it leaves the core to what shares it
+    #[arg(long)]
+    sleep: bool,
+
     /// Keep all threads of the load on this core (they count from 0)
     #[arg(long, value_name = "CORE")]
     pub(super) pin: Option<usize>,
@@ -193,6 +213,10 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(super) json: bool,
 
+    /// Add the run over time to that, in bins
+    #[arg(long, requires = "json")]
+    pub(super) bins: bool,
+
     /// Write a page with charts over time here
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
@@ -204,6 +228,10 @@ enum Kind {
     Synthetic,
     /// `seawall serve kv`; all keys are written before the measurement
     Kv,
+    /// Any server of HTTP/1.1, the same as http:// before its address; --sessions are connections
+    Http,
+    /// Any server of unary gRPC, the same as grpc:// before its address
+    Grpc,
     /// `seawall serve rocks`; small and large values, as --large-share says
     #[cfg(feature = "rocks")]
     Rocks,
@@ -220,7 +248,7 @@ impl Kind {
     fn has_paths(self) -> bool {
         match self {
             Self::Synthetic => true,
-            Self::Kv => false,
+            Self::Kv | Self::Http | Self::Grpc => false,
             #[cfg(feature = "rocks")]
             Self::Rocks => true,
             #[cfg(feature = "columns")]
@@ -248,13 +276,16 @@ impl Options {
             other => anyhow!("--rate {}: {other}", self.rate),
         })?;
         let servers: Result<Vec<SocketAddr>> =
-            self.servers.iter().map(|name| resolve(name)).collect();
+            self.servers.iter().map(|name| resolve(Address::of(name).host)).collect();
+        let protocol = self.protocol()?;
         let workload = match self.workload {
+            _ if protocol.is_some() => Workload::Web(self.requests()?),
             Kind::Synthetic => match self.path_by {
                 None => Workload::Synthetic,
                 Some(by) => Workload::Paths { by, paths: self.paths.unwrap_or_default() },
             },
             Kind::Kv => Workload::Kv(self.mix.unwrap_or_else(KeyValueMix::usr)),
+            Kind::Http | Kind::Grpc => unreachable!("they have a protocol"),
             #[cfg(feature = "rocks")]
             Kind::Rocks => Workload::Rocks {
                 keys: self.keys,
@@ -273,10 +304,16 @@ impl Options {
         Ok(Offer {
             servers: servers?,
             client: self.client()?,
+            web: protocol.map(|protocol| Target {
+                protocol,
+                host: Address::of(&self.servers[0]).host.to_owned(),
+                refusals: self.refusals.clone(),
+            }),
             workload,
             sessions: self.sessions,
             retries: self.retry,
             threads: self.threads,
+            sleep: self.sleep,
             process: self.arrivals,
             rates,
             warm_up: self.warm_up,
@@ -294,6 +331,8 @@ impl Options {
     /// What was asked for, as it is shown on a page.
     pub(super) fn facts(&self) -> Vec<(&'static str, String)> {
         let workload = match (self.workload, &self.mix) {
+            _ if Address::of(&self.servers[0]).protocol.is_some() => self.web_facts(),
+            (Kind::Http | Kind::Grpc, _) => self.web_facts(),
             (Kind::Synthetic, _) => match self.path_by {
                 None => "synthetic: requests that spend CPU time".into(),
                 Some(_) => format!("synthetic: paths {}", self.paths.unwrap_or_default()),
@@ -335,6 +374,54 @@ impl Options {
             facts.push(("Budget", duration::format(budget)));
         }
         facts
+    }
+
+    fn web_facts(&self) -> String {
+        let requests = self.requests().map(|requests| requests.to_string()).unwrap_or_default();
+        format!("requests {requests}")
+    }
+
+    /// What the servers speak, if not the native protocol.
+    fn protocol(&self) -> Result<Option<Protocol>> {
+        let named = match self.workload {
+            Kind::Http => Some(Protocol::Http),
+            Kind::Grpc => Some(Protocol::Grpc),
+            _ => None,
+        };
+        let protocol = Address::of(&self.servers[0]).protocol.or(named);
+        let other = |name: &&String| Address::of(name).protocol.or(named) != protocol;
+        if let Some(other) = self.servers.iter().find(other) {
+            bail!("{} and {other} are servers of different protocols", self.servers[0]);
+        }
+        if protocol.is_none() && (self.requests.is_some() || !self.refusals.is_empty()) {
+            bail!("--requests and --refusals are about HTTP; write http:// before the address");
+        }
+        if protocol.is_some() {
+            let native = [
+                ("--retry", self.retry),
+                ("--budget", self.budget.is_some()),
+                ("--algorithm", self.algorithm.is_some()),
+                ("--tls-authorities", self.tls_authorities.is_some()),
+                ("--mix", self.mix.is_some()),
+                ("--path-by", self.path_by.is_some()),
+            ];
+            if let Some((flag, _)) = native.iter().find(|(_, is_there)| *is_there) {
+                bail!("{flag} is about servers of the native protocol, without http:// or grpc://");
+            }
+        }
+        Ok(protocol)
+    }
+
+    /// What is asked of servers of HTTP.
+    fn requests(&self) -> Result<Requests> {
+        let path = Address::of(&self.servers[0]).path;
+        match &self.requests {
+            Some(_) if path.len() > 1 => {
+                bail!("--requests names the paths; leave {path} behind the address away")
+            }
+            Some(requests) => Ok(requests.clone()),
+            None => Ok(Requests::all(if path.is_empty() { "/" } else { path })),
+        }
     }
 
     /// What clap cannot check.
@@ -417,6 +504,25 @@ impl Options {
             admission,
             ..ClientConfig::default()
         })
+    }
+}
+
+/// A server as it is named on the command line.
+struct Address<'a> {
+    protocol: Option<Protocol>,
+    /// Host and port.
+    host: &'a str,
+    /// From its slash on; empty if there is none.
+    path: &'a str,
+}
+
+impl<'a> Address<'a> {
+    fn of(name: &'a str) -> Self {
+        let Some((protocol, rest)) = Protocol::of_url(name) else {
+            return Self { protocol: None, host: name, path: "" };
+        };
+        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        Self { protocol: Some(protocol), host, path }
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use seawall_control::retry::Counts;
-use seawall_measure::{Figures, Settled, Stability, Summary};
+use seawall_measure::{Bin, Figures, Settled, Stability, Summary};
 use serde::Serialize;
 
 use super::engine::{Offer, Run};
@@ -24,13 +24,21 @@ struct Json<'a> {
     retries: Option<Retries>,
     #[serde(flatten)]
     summary: &'a Summary,
+    /// What the first request that failed was told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<&'a str>,
+    /// The run over time, if it was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    bins: Vec<Bin>,
 }
 
 /// The summary as JSON, with what ran. Ends with a line break.
-pub(super) fn json(run: &Run) -> Result<String> {
+pub(super) fn json(run: &Run, with_bins: bool) -> Result<String> {
     let &Run { ref algorithm, sessions, hit_share, retries, ref summary, .. } = run;
     let retries = retries.map(Retries::from);
-    let json = Json { algorithm, sessions, hit_share, retries, summary };
+    let failure = run.first_failure.as_deref();
+    let bins = if with_bins { run.series.bins().collect() } else { Vec::new() };
+    let json = Json { algorithm, sessions, hit_share, retries, summary, failure, bins };
     Ok(serde_json::to_string_pretty(&json)? + "\n")
 }
 
@@ -204,10 +212,12 @@ mod tests {
         let offer = Offer {
             servers: Vec::new(),
             client: seawall_rpc::ClientConfig::default(),
+            web: None,
             workload: crate::load::workload::Workload::Synthetic,
             sessions: 3,
             retries: false,
             threads: 1,
+            sleep: false,
             process: seawall_measure::Process::Poisson,
             rates: schedule.rates(None).unwrap(),
             warm_up: 500 * MS,
@@ -227,12 +237,14 @@ mod tests {
 
     #[test]
     fn json_has_what_ran_beside_the_summary() {
-        let json: serde_json::Value = serde_json::from_str(&json(&run()).unwrap()).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&json(&run(), true).unwrap()).unwrap();
         assert_eq!(json["algorithm"], "breakwater");
         assert_eq!(json["sessions"], 3);
         assert_eq!(json["hit_share"], 0.25);
         assert_eq!(json["offered_count"], 10_000);
         assert_eq!(json["classes"][0]["name"], "all");
+        assert_eq!(json["failure"], "error 12: no such method");
+        assert_eq!(json["bins"].as_array().unwrap().len(), 100);
     }
 
     #[test]

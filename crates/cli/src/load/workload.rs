@@ -7,6 +7,7 @@ use seawall_kv::native;
 use seawall_measure::{KeyValueMix, Operation, Paths};
 use seawall_rpc::Request;
 
+use super::web;
 use crate::serve::{PATH_NAMES, PATHS, WORK};
 
 /// The index of lookups among the classes of [`Workload::Kv`]; that of writes is 1.
@@ -30,6 +31,8 @@ pub(crate) enum Workload {
     Job,
     /// Reads and writes of a key-value store.
     Kv(KeyValueMix),
+    /// Requests that HTTP carries.
+    Web(web::Requests),
     /// Lookups of small and of large values (Svalinn §5.1).
     #[cfg(feature = "rocks")]
     Rocks {
@@ -66,8 +69,17 @@ pub(crate) enum NamedBy {
 
 impl Workload {
     /// Names of the classes that are measured apart.
-    pub(crate) fn classes(&self) -> &'static [&'static str] {
+    pub(crate) fn classes(&self) -> Vec<&str> {
+        if let Self::Web(requests) = self {
+            return requests.names().collect();
+        }
+        self.fixed_classes().to_vec()
+    }
+
+    /// Names of classes that are the same in every run.
+    fn fixed_classes(&self) -> &'static [&'static str] {
         match self {
+            Self::Web(_) => &[],
             Self::Synthetic => &["work"],
             Self::Job => &["job"],
             Self::Paths { paths, .. } => &PATH_NAMES[..paths.count()],
@@ -83,8 +95,13 @@ impl Workload {
     }
 
     /// The next request, and the index of its class.
+    ///
+    /// # Panics
+    ///
+    /// If HTTP carries it, and not the native protocol.
     pub(super) fn next(&self, rng: &mut Rng) -> (usize, Request) {
         match self {
+            Self::Web(_) => unreachable!("the generator asks a web workload itself"),
             Self::Synthetic => (0, Request::new(WORK, Bytes::new())),
             Self::Job => (0, Request::new(seawall_graph::JOB, Bytes::new())),
             Self::Paths { by, paths } => {
