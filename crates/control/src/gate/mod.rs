@@ -232,6 +232,8 @@ impl<T> Gate<T> {
     /// The next request that is let in, or that has waited for too long.
     pub fn poll(&mut self, now: Instant) -> Option<Turn<T>> {
         if self.waiting == 0 {
+            // Else there would be times to wake up at for nobody.
+            self.expiries.clear();
             return None;
         }
         self.poll_expired(now).or_else(|| self.poll_turn(now))
