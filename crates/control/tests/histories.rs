@@ -24,8 +24,7 @@ fn algorithms() -> Vec<Arc<dyn Algorithm>> {
     named.chain(variants).map(|config| config.build().unwrap()).collect()
 }
 
-fn live(algorithm: Arc<dyn Algorithm>, seed: u64, mut bytes: &[u8]) {
-    let mut parties = Parties::new(algorithm, seed);
+fn live(mut parties: Parties, mut bytes: &[u8]) {
     while let Some(op) = Op::read(&mut bytes) {
         parties.apply(op);
     }
@@ -41,7 +40,8 @@ proptest! {
         bytes in prop::collection::vec(any::<u8>(), 0..1_500),
     ) {
         for algorithm in algorithms() {
-            live(algorithm, seed, &bytes);
+            live(Parties::new(algorithm.clone(), seed), &bytes);
+            live(Parties::silent(algorithm, seed), &bytes);
         }
     }
 }

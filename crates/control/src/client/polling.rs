@@ -40,6 +40,8 @@ pub struct Polling {
     /// A reply has come since then.
     heard: bool,
     last_reply: Instant,
+    /// The server has given credits.
+    gives_credits: bool,
     /// Replies in a row that told nothing.
     silent: u32,
     /// No question before this.
@@ -66,6 +68,7 @@ impl Polling {
             since: None,
             heard: false,
             last_reply: init.now,
+            gives_credits: false,
             silent: 0,
             ask_at: init.now,
             pause: init.rtt,
@@ -105,8 +108,9 @@ impl Polling {
     fn hear(&mut self, feedback: Feedback) {
         if feedback == Feedback::None {
             self.silent = self.silent.saturating_add(1);
+            self.gives_credits &= self.silent < SILENT_REPLIES;
         } else {
-            self.silent = 0;
+            (self.silent, self.gives_credits) = (0, true);
         }
     }
 }
@@ -115,9 +119,11 @@ impl ClientController for Polling {
     fn on_demand(&mut self, now: Instant, demand: &Demand) -> Departure {
         let said = self.inner.on_demand(now, demand);
         let forgotten =
-            self.heard && demand.outstanding == 0 && now.since(self.last_reply) > self.idle;
+            self.gives_credits && demand.outstanding == 0 && now.since(self.last_reply) > self.idle;
+        // The first one was given up.
+        let alone = !self.heard && demand.outstanding == 0;
         match said {
-            Departure::Now | Departure::Hold if self.since.is_none() || forgotten => {
+            Departure::Now | Departure::Hold if self.since.is_none() || forgotten || alone => {
                 // It registers the session, and its reply tells what others may do.
                 (self.since, self.heard) = (Some(now), false);
                 Departure::Now
@@ -202,7 +208,8 @@ mod tests {
         let mut client = unknown();
         assert_eq!(asks(&mut client, ms(5), 0), Departure::Now);
         assert_eq!(asks(&mut client, ms(6), 1), Departure::At(ms(15)));
-        assert_eq!(asks(&mut client, ms(15), 1), Departure::Now, "a server that is slow");
+        assert_eq!(asks(&mut client, ms(6), 0), Departure::Now, "nobody waits for it any more");
+        assert_eq!(asks(&mut client, ms(16), 1), Departure::Now, "a server that is slow");
         reply(&mut client, ms(20), window(3, 1), true);
         assert_eq!(asks(&mut client, ms(20), 2), Departure::Now);
         assert_eq!(asks(&mut client, ms(20), 3), Departure::Hold);
@@ -213,7 +220,9 @@ mod tests {
         let mut client = unknown();
         assert_eq!(asks(&mut client, ms(0), 0), Departure::Now);
         reply(&mut client, ms(1), Feedback::None, true);
-        assert!((0..1_000).all(|out| asks(&mut client, ms(1), out) == Departure::Now));
+        for later in [1, 100_000] {
+            assert!((0..1_000).all(|out| asks(&mut client, ms(later), out) == Departure::Now));
+        }
     }
 
     #[test]

@@ -14,6 +14,12 @@ use crate::controller::{
 use crate::request::{Identity, Priority, Stage};
 use crate::time::Instant;
 
+/// Algorithms whose clients wait for leave.
+const CREDITS: [&str; 3] = ["breakwater", "protego", "svalinn"];
+
+/// After so long a silent client begins anew.
+const IDLE: Duration = Duration::from_secs(50);
+
 /// A request on its way, and when it left.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
@@ -63,9 +69,17 @@ pub struct Parties {
     queue_delay: Duration,
     calls: u64,
     generation: u32,
+    /// Only requests and replies pass between the two.
+    silent: bool,
 }
 
 impl Parties {
+    /// A server without clients, over a protocol in which neither can speak but with a request or
+    /// a reply: HTTP. Its clients [poll](client::Polling).
+    pub fn silent(algorithm: Arc<dyn Algorithm>, seed: u64) -> Self {
+        Self { silent: true, ..Self::new(algorithm, seed) }
+    }
+
     /// A server without clients.
     pub fn new(algorithm: Arc<dyn Algorithm>, seed: u64) -> Self {
         let init = Init::new(Instant::ORIGIN, seed);
@@ -78,6 +92,7 @@ impl Parties {
             queue_delay: Duration::ZERO,
             calls: 0,
             generation: 0,
+            silent: false,
         }
     }
 
@@ -92,7 +107,8 @@ impl Parties {
             Op::Cut(at) => self.cut(at as usize % SESSIONS),
             Op::Submit(at) => self.submit(at, Priority(at.wrapping_mul(41)), true),
             Op::Cheat(at) => self.submit(at, Priority::default(), false),
-            Op::TellDemand(at) => self.tell_demand(at),
+            Op::TellDemand(at) if !self.silent => self.tell_demand(at),
+            Op::TellDemand(_) => {}
             Op::DeliverRequest(at) => self.arrive(at),
             Op::Finish(at, how) => self.finish(at, how),
             Op::DeliverReply(at, _) => self.deliver(at),
@@ -169,7 +185,11 @@ impl Parties {
         self.server.on_session(self.now, session, SessionEvent::Opened(identity));
         let seed = self.init.seed.wrapping_add(u64::from(self.generation));
         let init = Init { now: self.now, seed, ..self.init };
-        let controller = self.algorithm.clone().client(init);
+        let mut controller = self.algorithm.clone().client(init);
+        if self.silent && CREDITS.contains(&self.algorithm.name()) {
+            let patience = client::Config::default().expiry(init.slo) / 2;
+            controller = Box::new(client::Polling::new(controller, init, patience, IDLE));
+        }
         self.clients[slot] = Some(Party {
             session,
             outbox: Outbox::new(controller, &client::Config::default(), init),
@@ -268,7 +288,9 @@ impl Parties {
     /// Delivers what clients have to tell, and all that the server has to tell them.
     fn push(&mut self) {
         for party in self.clients.iter_mut().flatten() {
-            if let Some(Report { demand, window_ack }) = party.told.take() {
+            if let Some(Report { demand, window_ack }) = party.told.take()
+                && !self.silent
+            {
                 let event = SessionEvent::Demand { demand, window_ack };
                 self.server.on_session(self.now, party.session, event);
             }
@@ -277,6 +299,9 @@ impl Parties {
             let Some((id, feedback)) = self.server.poll_push(self.now) else { return };
             let party = self.clients[id.slot as usize].as_mut();
             let party = party.filter(|party| party.session == id).expect("pushed to a closed one");
+            if self.silent {
+                continue; // the next reply tells
+            }
             party.to_client.push_back(News::Push(feedback));
         }
         panic!("the server never stops pushing");

@@ -52,7 +52,8 @@ pub struct Config {
     /// Default 64 KiB.
     pub replay_max: usize,
     /// After so long without a request outstanding the server may have forgotten its session, and
-    /// a new one begins. Default 10 s. It has to be shorter than the server's own time for that.
+    /// a new one begins. Default 50 s. It has to be shorter than the server's own time for that,
+    /// which is 60 s by default.
     #[serde(with = "duration")]
     pub idle: Duration,
 }
@@ -84,7 +85,7 @@ impl Default for Config {
             in_place: false,
             pause_max: Duration::from_secs(1),
             replay_max: 64 << 10,
-            idle: Duration::from_secs(10),
+            idle: Duration::from_secs(50),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! One client's dealings with one server: requests wait here for credits, and those that were sent
 //! are counted until their responses have ended.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -44,6 +45,10 @@ struct State {
     serial: u64,
     /// A task sleeps until what waits expires or may leave; until when it does.
     driven_until: Option<Instant>,
+    /// Requests that were given up, and when the server has surely heard of it: until then their
+    /// credits are used, or it might have more requests at once than it allowed.
+    leaving: VecDeque<(Instant, Option<Response>)>,
+    rtt: Duration,
     /// What the gauges count of this session: requests outstanding, and waiting.
     shown: (f64, f64),
 }
@@ -69,7 +74,8 @@ pub(super) struct Ticket {
     taken: bool,
 }
 
-/// A request that has leave to be sent, and then was. Dropping it gives the credit back.
+/// A request that has leave to be sent, and then was. Dropping it gives the credit back, a round
+/// trip later if it was sent.
 #[derive(Debug)]
 pub(super) struct Flight {
     session: Session,
@@ -94,6 +100,8 @@ impl Session {
             calls: Slab::new(),
             serial: init.seed,
             driven_until: None,
+            leaving: VecDeque::new(),
+            rtt: config.rtt,
             shown: (0.0, 0.0),
         };
         let client = Name::lossy(&format!("{:016x}{:016x}", random(), random()));
@@ -134,11 +142,11 @@ impl Session {
         self.shared.state.lock().outbox.metrics()
     }
 
-    /// Reports something to the outbox, and carries out what follows.
-    fn update(&self, change: impl FnOnce(&mut Outbox<usize>, Instant)) {
+    /// Reports something, and carries out what follows.
+    fn update(&self, change: impl FnOnce(&mut State, Instant)) {
         let mut state = self.shared.state.lock();
         let now = clock::now();
-        change(&mut state.outbox, now);
+        change(&mut state, now);
         let mut wakers = state.pump(now);
         self.settle(state, &mut wakers);
     }
@@ -234,6 +242,12 @@ impl State {
     /// Lets all go that may leave now or never will; their futures are to be woken.
     fn pump(&mut self, now: Instant) -> Vec<Waker> {
         let mut wakers = Vec::new();
+        while let Some((_, response)) = self.leaving.pop_front_if(|(at, _)| *at <= now) {
+            match response {
+                Some(response) => self.outbox.on_response(now, &response),
+                None => self.outbox.on_given_up(),
+            }
+        }
         while let Some(departed) = self.outbox.poll_send(now) {
             let place = &mut self.calls[departed.item];
             if let Place::Abandoned = place {
@@ -271,9 +285,11 @@ impl State {
         true
     }
 
-    /// When something becomes due, while anything waits.
+    /// When something becomes due, if anything waits.
     fn due(&self) -> Option<Instant> {
-        if self.outbox.pending() == 0 { None } else { self.outbox.poll_timeout() }
+        let leaving = self.leaving.front().map(|(at, _)| *at);
+        let waiting = if self.outbox.pending() > 0 { self.outbox.poll_timeout() } else { None };
+        leaving.into_iter().chain(waiting).min()
     }
 }
 
@@ -375,7 +391,7 @@ impl Flight {
             self.feedback = feedback;
             self.end(None);
         } else if feedback != Feedback::None {
-            self.session.update(|outbox, now| outbox.on_push(now, feedback));
+            self.session.update(|state, now| state.outbox.on_push(now, feedback));
         }
         latency
     }
@@ -392,18 +408,20 @@ impl Flight {
             return;
         }
         let Some(_) = self.sent else {
-            return self.session.update(|outbox, _| outbox.withdraw());
+            return self.session.update(|state, _| state.outbox.withdraw());
         };
         let outcome = outcome.or(self.outcome).unwrap_or(Outcome::Cancelled);
         self.session.meters().on_end(outcome);
-        let (latency, feedback) = (self.latency, self.feedback);
-        self.session.update(|outbox, now| match latency {
-            Some(latency) => {
-                let mut response = Response::new(latency, feedback);
-                response.served = outcome == Outcome::Served || outcome == Outcome::Cancelled;
-                outbox.on_response(now, &response);
-            }
-            None => outbox.on_given_up(),
+        let response = self.latency.map(|latency| {
+            let mut response = Response::new(latency, self.feedback);
+            response.served = matches!(outcome, Outcome::Served | Outcome::Cancelled);
+            response
+        });
+        let given_up = matches!(outcome, Outcome::Cancelled | Outcome::Expired);
+        self.session.update(|state, now| match &response {
+            _ if given_up => state.leaving.push_back((now + state.rtt, response)),
+            Some(response) => state.outbox.on_response(now, response),
+            None => state.outbox.on_given_up(),
         });
     }
 }

@@ -149,8 +149,10 @@ async fn giving_up_gives_the_place_and_the_credit_back() {
     running.abort();
     settle().await;
     assert!(at_server.is_given_up(), "the server is told");
-    assert_eq!(client.outstanding(), 0);
+    let told = Instant::now();
+    assert_eq!((client.outstanding(), client.pending()), (1, 2));
     let at_server = server.next().await;
+    assert!(told.elapsed() >= ms(1) && told.elapsed() < ms(4), "a round trip until it knows");
     assert_eq!((client.outstanding(), client.pending()), (1, 0));
     at_server.serve("window=1, seq=1");
     next.await.unwrap().unwrap();

@@ -70,6 +70,7 @@ async fn the_configuration_has_a_deadline_for_those_without() {
     assert!(matches!(late, Err(Error::DeadlineExceeded)), "{late:?}");
     assert!(begun.elapsed() >= ms(30) && begun.elapsed() < ms(33));
     assert!(arrived.is_given_up());
+    tokio::time::sleep(ms(2)).await; // until the server knows
     assert_eq!(client.outstanding(), 0);
     let own = send(&client, due(ms(200)));
     assert_eq!(server.next().await.told().deadline, Some(ms(200)), "those with one keep it");
