@@ -17,16 +17,16 @@ use seawall_bench_peers::{bars, plans, table};
 /// goes on where it was.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Few loads and rows, four seconds each, once: a quarter of an hour
+    /// Few loads and rows, five seconds each, once: half an hour
     #[arg(long)]
     quick: bool,
     /// How often each point is measured [default: 1 if quick, else 3]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: Option<u32>,
-    /// Seconds before the measured ones, the same for all [default: 4 if quick, else 8]
+    /// Seconds before the measured ones, the same for all [default: 6 if quick, else 8]
     #[arg(long, value_parser = clap::value_parser!(u32).range(0..=600))]
     warm_up: Option<u32>,
-    /// Seconds that are measured [default: 4 if quick, else 8]
+    /// Seconds that are measured [default: 5 if quick, else 8]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=600))]
     time: Option<u32>,
     /// Only this experiment; may be repeated
@@ -120,7 +120,7 @@ fn list() {
 
 impl Arguments {
     fn plan(&self) -> Result<Plan> {
-        let seconds = if self.quick { 4 } else { 8 };
+        let (warm_up, time) = if self.quick { (6, 5) } else { (8, 8) };
         let mut experiments: Vec<&Experiment> = EXPERIMENTS.iter().collect();
         if !self.experiment.is_empty() {
             let known = |name: &String| {
@@ -142,8 +142,8 @@ impl Arguments {
             quick: self.quick,
             rounds: self.rounds.unwrap_or(if self.quick { 1 } else { 3 }),
             length: Length {
-                warm_up_s: self.warm_up.unwrap_or(seconds),
-                time_s: self.time.unwrap_or(seconds),
+                warm_up_s: self.warm_up.unwrap_or(warm_up),
+                time_s: self.time.unwrap_or(time),
             },
         })
     }
