@@ -240,9 +240,9 @@ mod tests {
         let mut run = sample::run(&[("lock", "none (Rust)", "2x", 400.0, Some(30_000.0))]);
         let verdict = |run: &Run| verdicts(run, "none (Rust)", "lock 2x: goodput")[0];
         assert_eq!(verdict(&run), Verdict::NotMeasured);
-        run.capacities.insert("rust/http/lock".into(), 440.0);
+        run.capacities.insert("rust/lock".into(), 440.0);
         assert_eq!(verdict(&run), Verdict::Met);
-        run.capacities.insert("rust/http/lock".into(), 450.0);
+        run.capacities.insert("rust/lock".into(), 450.0);
         assert_eq!(verdict(&run), Verdict::NotMet);
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::cases::{EXPERIMENTS, Experiment};
+use crate::cases::{Experiment, experiment};
 use crate::children::{Cores, Programs, Running, on_core};
 use crate::record::{Key, Measured, Point, Run};
 use crate::rows::{ROWS, Row, Stack};
@@ -123,7 +123,7 @@ impl Bench {
         mut tell: impl FnMut(usize, usize, &Key),
     ) -> Result<()> {
         let file = self.file();
-        self.calibrate(plan, run)?;
+        self.calibrate(run)?;
         run.save(&file)?;
         let points = plan.points();
         for (index, (experiment, row, key)) in points.iter().enumerate() {
@@ -146,15 +146,12 @@ impl Bench {
 
     /// Measures what the servers can do, as far as that is not known; and for how long the lock is
     /// to be held in Rust so that both can do the same. Timers of Go come later than those of Rust.
-    fn calibrate(&self, plan: &Plan, run: &mut Run) -> Result<()> {
-        for experiment in EXPERIMENTS {
-            let is_asked = plan.experiments.iter().any(|it| it.protocol == experiment.protocol);
-            let is_plain = matches!(experiment.work, Kind::Cpu | Kind::Lock)
-                && experiment.errors == 0.0
-                && !experiment.over_time;
-            if !is_asked || !is_plain {
-                continue;
-            }
+    ///
+    /// It is measured over HTTP/1.1, whose connections bound how many requests a server without a
+    /// limiter has at once.
+    fn calibrate(&self, run: &mut Run) -> Result<()> {
+        for name in ["cpu", "lock"] {
+            let experiment = experiment(name).context("the list of experiments has it")?;
             for stack in [Stack::Go, Stack::Rust] {
                 let name = capacity_name(stack, experiment);
                 if run.capacities.contains_key(&name) {
@@ -164,8 +161,7 @@ impl Bench {
                 if stack == Stack::Rust && experiment.work == Kind::Lock {
                     let go = run.capacities[&capacity_name(Stack::Go, experiment)];
                     let longer = Duration::from_secs_f64((1.0 / go - 1.0 / capacity).max(0.0));
-                    let hold = (HOLD + longer).as_micros() as f64;
-                    run.hold_us.insert(experiment.proto().into(), hold);
+                    run.hold_us = Some((HOLD + longer).as_micros() as u64);
                     capacity = self.capacity(run, experiment, stack)?;
                 }
                 eprintln!("capacity of {name}: {capacity:.0}/s");
@@ -178,8 +174,7 @@ impl Bench {
     fn capacity(&self, run: &Run, experiment: &Experiment, stack: Stack) -> Result<f64> {
         let plain = ROWS.iter().find(|row| row.stack == stack && row.peer == "none");
         let plain = plain.context("each stack has a row without a limiter")?;
-        let server =
-            self.programs.serve(plain, experiment, hold(run, stack, experiment), self.cores)?;
+        let server = self.programs.serve(plain, experiment, hold(run, stack), self.cores)?;
         let key = Key {
             experiment: experiment.name.into(),
             row: plain.name.into(),
@@ -194,7 +189,7 @@ impl Bench {
 
     fn point(&self, run: &Run, experiment: &Experiment, row: &Row, key: Key) -> Result<Point> {
         let Self { programs, cores, folder, .. } = self;
-        let server = programs.serve(row, experiment, hold(run, row.stack, experiment), *cores)?;
+        let server = programs.serve(row, experiment, hold(run, row.stack), *cores)?;
         let front = programs.front(row, experiment, server.address, folder, *cores)?;
         let entry = front.as_ref().unwrap_or(&server);
         let mut times = Vec::new();
@@ -299,13 +294,13 @@ pub fn capacity_name(stack: Stack, experiment: &Experiment) -> String {
         Kind::Mix => "lock",
         _ => experiment.work(),
     };
-    format!("{}/{}/{work}", stack.name(), experiment.proto())
+    format!("{}/{work}", stack.name())
 }
 
 /// For how long a lock is held.
-fn hold(run: &Run, stack: Stack, experiment: &Experiment) -> Duration {
-    match (stack, run.hold_us.get(experiment.proto())) {
-        (Stack::Rust, Some(us)) => Duration::from_micros(*us as u64),
+fn hold(run: &Run, stack: Stack) -> Duration {
+    match (stack, run.hold_us) {
+        (Stack::Rust, Some(us)) => Duration::from_micros(us),
         _ => HOLD,
     }
 }

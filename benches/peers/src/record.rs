@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 /// A run, as far as it has come.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// What the servers can do without limiters, by stack, protocol and work, such as
-    /// `go/http/cpu`; in requests per second.
+    /// What the servers can do without limiters over HTTP/1.1, by stack and work, such as
+    /// `go/cpu`; in requests per second.
     pub capacities: BTreeMap<String, f64>,
-    /// For how long the lock is held in Rust, by protocol, so that both stacks have one capacity;
-    /// in microseconds.
-    pub hold_us: BTreeMap<String, f64>,
+    /// For how long the lock is held in Rust, so that both stacks have one capacity; in
+    /// microseconds.
+    pub hold_us: Option<u64>,
     /// All points, in the order in which they were measured.
     pub points: Vec<Point>,
 }

@@ -112,7 +112,7 @@ fn capacities(run: &Run) -> String {
     }
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
-    table.set_header(["stack/protocol/work", "capacity/s"]);
+    table.set_header(["stack/work", "capacity/s"]);
     for (name, capacity) in &run.capacities {
         table.add_row([name.clone(), format!("{capacity:.0}")]);
     }
@@ -145,7 +145,7 @@ mod tests {
             ("cpu", "none (Go)", "2x", 0.0, None),
         ]);
         run.points[1].load.summary.valid = false;
-        run.capacities.insert("go/http/cpu".into(), 476.4);
+        run.capacities.insert("go/cpu".into(), 476.4);
         let bars = judge_rows(&run, row("none (Go)").into_iter());
         let text = render(&run, &bars);
         let line = |name: &str| {
@@ -158,7 +158,7 @@ mod tests {
         }
         let none = line("| none (Go) ");
         assert!(none.contains(" 0 ") && none.contains(" - "), "{none}");
-        assert!(line("go/http/cpu").contains(" 476 "));
+        assert!(line("go/cpu").contains(" 476 "));
         assert!(line("cpu 2x: goodput at least that of Envoy ").contains("not valid"));
         assert!(line("cpu 0.5x: nothing refused").contains("not measured"));
     }
