@@ -154,8 +154,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     slo: Option<Duration>,
 
-    /// Tell the server that a reply is worthless this long after its scheduled time [default:
-    /// never]
+    /// Tell the server that a reply is worthless this long after its scheduled time; over HTTP, the
+    /// client gives up then [default: never]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     deadline: Option<Duration>,
 
