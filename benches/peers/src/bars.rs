@@ -253,7 +253,7 @@ mod tests {
             ("mix-data", "none (Go)", "1.6x", 700.0, None),
             ("mix-data", "tower, tuned", "1.6x", 850.0, None),
         ];
-        let of = |points: &[_]| verdicts(&sample::run(points), "aegis", "mix-data");
+        let of = |points: &[_]| verdicts(&sample::run(points), "aegis", "mix-data 1.6x");
         assert_eq!(of(&points), [Verdict::Met, Verdict::Met]);
         points.push(("mix-data", "Envoy, tuned", "1.6x", 851.0, None));
         assert_eq!(of(&points), [Verdict::Met, Verdict::NotMet]);
