@@ -47,10 +47,14 @@ test: ## Run all checks, the same as CI.
 	@$(STEP) 'Models of the locks' scripts/loom
 	@$(STEP) 'Stock memcached clients' scripts/interop-kv
 	@$(STEP) 'Files to deploy with' scripts/check-deploy
+	@$(STEP) 'Live page in a browser' scripts/browser
 	@$(STEP) 'Documentation' env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked
 	@echo
 	@if [[ -s target/interop.missing ]]; then \
 	    sed 's/^/skipped: interoperability of apps\/kv, for want of /' target/interop.missing; \
+	fi
+	@if [[ -s target/browser.missing ]]; then \
+	    sed 's/^/skipped: live page in a browser, for want of /' target/browser.missing; \
 	fi
 	@echo 'make test: all checks passed'
 

@@ -22,6 +22,7 @@ mod report;
 mod reproduce;
 mod serve;
 mod sim;
+mod top;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -67,6 +68,8 @@ enum Command {
     Sim(sim::Options),
     /// Repeat the papers' evaluations in the simulator, and judge their claims
     Reproduce(reproduce::Options),
+    /// Watch a server, proxy or node agent live, in this terminal
+    Top(top::Options),
     /// Look at this machine's CPUs: who waits, and for how long
     #[cfg(feature = "node")]
     Node(node::Options),
@@ -126,6 +129,7 @@ fn main() -> ExitCode {
         Command::Graph(options) => graph::run(&options),
         Command::Sim(options) => sim::run(&options),
         Command::Reproduce(options) => reproduce::run(&options),
+        Command::Top(options) => top::run(&options),
         #[cfg(feature = "node")]
         Command::Node(options) => node::run(&options),
     };

@@ -141,7 +141,6 @@ fn encoded(line: &str) -> String {
 }
 
 /// What [`encoded`] has made.
-#[cfg(test)]
 pub(super) fn decoded(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();

@@ -12,11 +12,18 @@ mod hosts;
 mod http;
 mod listener;
 mod page;
+mod picture;
 mod source;
+mod text;
+mod told;
+mod verdict;
 
 pub(crate) use hosts::Hosts;
 pub(crate) use listener::Live;
+pub(crate) use picture::{Class, Container, Picture, Quantile, Sample, Stage};
 pub(crate) use source::{Asks, Screen, Source, asks};
+pub(crate) use told::Target;
+pub(crate) use verdict::{Level, Verdict, words};
 
 use std::sync::Arc;
 

@@ -24,4 +24,5 @@ mod serve;
 mod sim;
 mod spill;
 mod support;
+mod top;
 mod watched;

@@ -3,6 +3,12 @@
 // Series of one chart that are told apart; more are one that is called others, or are left out.
 const SERIES_MOST = 8;
 
+// Names that have colours, in the order of these.
+const PALETTES = new Map();
+
+// A dashed line is in sight up to this multiple of what is drawn otherwise.
+const BOUND_FACTOR = 3;
+
 // Two readings further apart than this, in milliseconds, have a gap between them.
 const GAP = 3_000;
 
@@ -11,6 +17,9 @@ const TICKS = 4;
 
 // Steps of ticks, in each power of ten.
 const STEPS = [1, 2, 5, 10];
+
+// Steps of the time axis, in milliseconds.
+const TIME_STEPS = [5_000, 10_000, 15_000, 30_000, 60_000, 120_000];
 
 // Ticks from 0 to at least `highest`.
 function linearTicks(highest) {
@@ -61,9 +70,11 @@ class Chart {
     this.canvas.addEventListener("pointerleave", () => onHover(null));
     this.canvas.addEventListener("blur", () => onHover(null));
     this.canvas.addEventListener("keydown", (event) => this.key(event, onHover));
-    new IntersectionObserver(([entry]) => {
-      this.isSeen = entry.isIntersecting;
-    }).observe(this.figure);
+    const watch = (entries) => {
+      this.isSeen = entries[entries.length - 1].isIntersecting;
+    };
+    // Those that are about to be seen are drawn, too.
+    new IntersectionObserver(watch, { rootMargin: "800px" }).observe(this.figure);
   }
 
   key(event, onHover) {
@@ -103,7 +114,7 @@ class Chart {
     const found = this.names.indexOf(known);
     if (found >= 0) return found;
     const index = this.names.push(known) - 1;
-    this.looks.set(known, { ink: ink ?? `ink-${index % SERIES_MOST}`, dash: dash === true });
+    this.looks.set(known, { ink: ink ?? this.ink(known), dash: dash === true });
     const swatch = element("span", { class: "swatch", "data-block": `${this.isStack}` });
     const value = element("span", { class: "value" });
     const label = element("span", { class: "name" }, [known]);
@@ -111,6 +122,16 @@ class Chart {
     this.legend.append(element("li", {}, [swatch, label, value]));
     this.figure.hidden = false;
     return index;
+  }
+
+  // The colour of a name, which is the same in all charts of one palette.
+  ink(name) {
+    const palette = this.spec.palette ?? this.spec.id;
+    if (!PALETTES.has(palette)) PALETTES.set(palette, []);
+    const names = PALETTES.get(palette);
+    if (name === "others") return "ink-load";
+    if (!names.includes(name)) names.push(name);
+    return `ink-${names.indexOf(name) % SERIES_MOST}`;
   }
 
   get isStack() {
@@ -186,8 +207,14 @@ class Chart {
 
   // Axes; sets what maps values and times to places.
   frame(context, box, points, now, span, inks) {
-    const numbers = points.flatMap((point) => point.values.filter((value) => value !== undefined));
-    const highest = Math.max(0, ...numbers);
+    const isBound = this.names.map((name) => this.looks.get(name).dash);
+    const drawn = (_, place) => !isBound[place];
+    const numbers = points.flatMap(({ values }) => values.filter(drawn));
+    const solid = Math.max(0, ...numbers);
+    // A bound that is far away would press flat what it bounds: then only the legend has it.
+    const bounds = points.flatMap(({ values }) => values.filter((one, place) =>
+      isBound[place] && one <= BOUND_FACTOR * solid));
+    const highest = Math.max(solid, ...bounds);
     const lowest = Math.min(...numbers.filter((value) => value > 0));
     const isLog = this.spec.log === true && Number.isFinite(lowest);
     const ticks = isLog ? logTicks(lowest, highest) : linearTicks(highest);
@@ -215,11 +242,12 @@ class Chart {
       context.textAlign = "right";
       context.fillText(labels[index], plot.left - 6, y);
     });
-    for (let part = 0; part <= 3; part += 1) {
-      const before = (span * (3 - part)) / 3;
-      context.textAlign = part === 0 ? "left" : part === 3 ? "right" : "center";
+    const step = TIME_STEPS.find((one) => span / one <= plot.width / 90) ?? span;
+    for (let before = 0; before <= span * 1.001; before += step) {
+      const x = this.x(now - before);
+      context.textAlign = before === 0 ? "right" : x < plot.left + 24 ? "left" : "center";
       const text = before === 0 ? "now" : `−${minutes(before)}`;
-      context.fillText(text, this.x(now - before), plot.top + plot.height + 11);
+      context.fillText(text, x, plot.top + plot.height + 11);
     }
   }
 

@@ -75,9 +75,11 @@ class Tiles {
 
   update(tiles) {
     for (const tile of this.tiles.values()) tile.whole.hidden = true;
-    tiles.forEach(({ name, value, beside, level }) => {
+    tiles.forEach(({ name, value, beside, level }, place) => {
       if (!this.tiles.has(name)) this.begin(name);
       const tile = this.tiles.get(name);
+      const there = this.parent.children[place] ?? null;
+      if (there !== tile.whole) this.parent.insertBefore(tile.whole, there);
       tile.whole.hidden = false;
       setText(tile.value, value);
       setText(tile.beside, beside ?? "");

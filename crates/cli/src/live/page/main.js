@@ -13,6 +13,9 @@ const GONE = 1_500;
 // Minutes that can be shown; as much is kept.
 const SPANS = [1, 2, 5];
 
+// What is shown at least, in milliseconds.
+const SPAN_LEAST = 30_000;
+
 // How often words change: faster ones cannot be read, or heard.
 const WORDS_PERIOD = 700;
 const SPOKEN_PERIOD = 10_000;
@@ -41,6 +44,7 @@ const state = {
   wordsAt: 0,
   spokenAt: 0,
   readings: 0,
+  began: null,
 };
 
 // Settings that outlive the page, where the browser keeps any.
@@ -112,6 +116,7 @@ function decoded(text) {
 
 function take(now, sample) {
   state.readings += 1;
+  state.began ??= now;
   // Where a server has ended and the next one has not begun there is nothing.
   const picture = sample.metrics.size > 0 ? recent.add(sample) : null;
   state.picture = picture;
@@ -169,7 +174,10 @@ function showWords(now) {
 
 function draw() {
   const now = state.isPaused ? state.pausedAt : performance.now();
-  charts.forEach((chart) => chart.draw(now, state.minutes * 60_000, state.hover, inks));
+  // A page that is young has little to show, and shows that large.
+  const age = Math.max(now - (state.began ?? now), SPAN_LEAST);
+  const span = Math.min(state.minutes * 60_000, age);
+  charts.forEach((chart) => chart.draw(now, span, state.hover, inks));
 }
 
 // All metrics, while somebody looks at them.

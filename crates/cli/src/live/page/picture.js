@@ -8,6 +8,14 @@ const SERVED = "done";
 // A share of requests from which on a process that refuses or fails them is said to be overloaded.
 const NOTABLE = 0.01;
 
+// A process falls behind when this share more arrives than ends, and by more than chance would have
+// it: arrivals that are independent scatter by the square root of their number.
+const BEHIND = 0.05;
+const BEHIND_DEVIATIONS = 4;
+
+// Waits of this many seconds are worth a word, whatever the target.
+const LONG_WAIT = 1;
+
 // Above this share one stage is said to refuse all.
 const NEARLY_ALL = 0.9;
 
@@ -166,6 +174,7 @@ function stagesOf(span, ended) {
       stage,
       refused,
       refusedShare: ended > 0 ? refused / ended : 0,
+      reason: reasonOf(span, stage),
       delay: span.highest("seawall_stage_queueing_delay_seconds", here),
       waitP99: span.quantile("seawall_stage_wait_seconds", here, 0.99),
       acquired: span.rateIfAny("seawall_stage_acquisitions_total", here),
@@ -175,13 +184,25 @@ function stagesOf(span, ended) {
   return stages.sort((a, b) => b.refused - a.refused || waitOf(b) - waitOf(a));
 }
 
+// Why a stage refuses, for the most part; null if it does not.
+function reasonOf(span, stage) {
+  const name = "seawall_refusals_total";
+  const rates = span.values("reason", [name]).map((reason) => {
+    const here = (labels) => labels.get("stage") === stage && labels.get("reason") === reason;
+    return [reason, span.rate(name, here)];
+  });
+  const most = rates.reduce((best, one) => (one[1] > best[1] ? one : best), [null, 0]);
+  return most[0];
+}
+
 // The longest that is known of waits at a stage.
 function waitOf(stage) {
   return Math.max(stage.delay ?? 0, stage.waitP99?.seconds ?? 0);
 }
 
 function classesOf(span) {
-  return span.values("class", ["seawall_requests_total"]).map((name) => {
+  const isUsed = (name) => span.highest("seawall_requests_total", labelled("class", name)) > 0;
+  return span.values("class", ["seawall_requests_total"]).filter(isUsed).map((name) => {
     const here = labelled("class", name);
     const ended = endings(span, here);
     return {
@@ -218,13 +239,27 @@ function verdictOf(picture) {
   const isIdle = picture.load === 0 && picture.goodput === 0 && picture.refused === 0;
   const worst = Math.max(picture.refusedShare, picture.failedShare);
   let level = isIdle ? "idle" : "good";
-  if (worst > 0 || isOverTarget(picture)) level = "busy";
-  if (worst >= NOTABLE) level = "over";
+  if (worst > 0 || isOverTarget(picture) || longestWait(picture).delay >= LONG_WAIT) level = "busy";
+  if (worst >= NOTABLE || isBehind(picture)) level = "over";
   return { level, sentence: sentenceOf(picture, isIdle), detail: detailOf(picture) };
 }
 
 function isOverTarget({ queueingDelay, targetDelay }) {
   return queueingDelay !== null && targetDelay > 0 && queueingDelay > targetDelay;
+}
+
+function isBehind({ load, goodput, refused, failed, cancelled, seconds: time }) {
+  const more = load - goodput - refused - failed - cancelled;
+  return more > BEHIND * load && more * time > BEHIND_DEVIATIONS * Math.sqrt(load * time);
+}
+
+// The longest wait, and where it is: an empty place for in front of the handlers.
+function longestWait({ stages, queueingDelay }) {
+  const longer = (longest, stage) => {
+    const delay = waitOf(stage);
+    return delay > longest.delay ? { delay, place: stage.stage } : longest;
+  };
+  return stages.reduce(longer, { delay: queueingDelay ?? 0, place: "" });
 }
 
 function sentenceOf(picture, isIdle) {
@@ -238,6 +273,8 @@ function sentenceOf(picture, isIdle) {
     parts.push(`goodput ${goodput}`);
   } else if (isIdle) {
     parts.push("Idle: no requests");
+  } else if (isBehind(picture)) {
+    parts.push(`Falling behind: ${perSecond(picture.load)} arrive, ${goodput} are served`);
   } else if (isOverTarget(picture)) {
     const delay = seconds(picture.queueingDelay);
     const target = seconds(picture.targetDelay);
@@ -259,15 +296,10 @@ function detailOf(picture) {
     .slice(0, STAGES_NAMED)
     .map((stage) => `${stage.stage} ${percent(stage.refusedShare)}`);
   if (refusing.length > 1) parts.push(`Refused by stage: ${refusing.join(", ")}`);
-  const front = picture.queueingDelay ?? 0;
-  const slower = (a, b) => (a === undefined || waitOf(b) > waitOf(a) ? b : a);
-  const slowest = picture.stages.reduce(slower, undefined);
-  if (slowest !== undefined && waitOf(slowest) > front) {
-    parts.push(`Longest wait: ${seconds(waitOf(slowest))} at ${slowest.stage}`);
-  } else if (front > 0) {
-    const target = picture.targetDelay > 0 ? ` (target ${seconds(picture.targetDelay)})` : "";
-    parts.push(`Longest wait: ${seconds(front)} in front of the handlers${target}`);
-  }
+  const { delay, place } = longestWait(picture);
+  const target = picture.targetDelay > 0 ? ` (target ${seconds(picture.targetDelay)})` : "";
+  const where = place === "" ? `in front of the handlers${target}` : `at ${place}`;
+  if (delay > 0) parts.push(`Longest wait: ${seconds(delay)} ${where}`);
   return parts.join(". ");
 }
 

@@ -19,13 +19,16 @@ function tilesOf(picture) {
     .filter(([count]) => count > 0)
     .map(([count, how]) => `${perSecond(count)} ${how}`);
   const tiles = [
-    { name: "Load", value: perSecond(picture.load), beside: "requests that arrive" },
+    { name: "Load", value: perSecond(picture.load), beside: "arriving" },
     { name: "Goodput", value: perSecond(picture.goodput), beside: others.join(", ") || "served" },
     { name: "Refused", value: percent(refusedShare), beside: perSecond(picture.refused), level },
-    { name: "p50", value: quantileText(picture.p50), beside: "of those served" },
-    { name: "p99", value: quantileText(picture.p99), beside: "of those served" },
   ];
   const optional = (value, tile) => value !== null && tiles.push(tile(value));
+  optional(picture.p99, (p99) => ({
+    name: "p99",
+    value: quantileText(p99),
+    beside: `p50 ${quantileText(picture.p50)}`,
+  }));
   optional(picture.queueingDelay, (delay) => ({
     name: "Queueing delay",
     value: seconds(delay),
@@ -35,7 +38,7 @@ function tilesOf(picture) {
   optional(picture.budget, (budget) => ({
     name: "Delay budget",
     value: budget > 0 ? seconds(budget) : "no limit",
-    beside: "at all stages together",
+    beside: "all stages",
   }));
   optional(picture.outstanding, (count) => ({
     name: "In flight",
@@ -50,12 +53,12 @@ function tilesOf(picture) {
   optional(picture.sessions, (sessions) => ({
     name: "Sessions",
     value: rate(sessions),
-    beside: windowOf(picture) === null ? "" : `window ${rate(windowOf(picture))} on average`,
+    beside: windowOf(picture) === null ? "" : `window ${rate(windowOf(picture))}`,
   }));
   optional(picture.workersBusy, (busy) => ({
     name: "Workers busy",
     value: busy.toFixed(2),
-    beside: "in handlers, on average",
+    beside: "on average",
   }));
   return tiles;
 }
@@ -84,6 +87,7 @@ const CHARTS = [
   },
   {
     id: "refused",
+    palette: "stages",
     title: "Refused by stage",
     unit: "requests per second",
     kind: "stack",
@@ -104,19 +108,20 @@ const CHARTS = [
   },
   {
     id: "delay",
+    palette: "stages",
     title: "Queueing delay by stage",
     unit: "oldest waiter, or p99 of waits",
     kind: "lines",
     format: seconds,
     values: (picture) => [
       ["target", picture.targetDelay, "ink-bound", true],
-      ["in front of the handlers", picture.queueingDelay, "ink-0"],
+      ["in front of the handlers", picture.queueingDelay, "ink-load"],
       ...picture.stages.map((stage) => [stage.stage, waitOf(stage)]),
     ],
   },
   {
     id: "credits",
-    title: "Credits and limits",
+    title: "In flight and credits",
     unit: "requests at once",
     kind: "lines",
     format: rate,
@@ -124,23 +129,23 @@ const CHARTS = [
       ["pool", picture.creditPool, "ink-bound", true],
       ["issued", picture.creditsIssued, "ink-0"],
       ["limit", picture.admissionLimit, "ink-3", true],
+      ["in flight", picture.outstanding, "ink-good"],
     ],
   },
   {
-    id: "flight",
-    title: "In flight, sessions and windows",
-    unit: "count",
+    id: "sessions",
+    title: "Sessions and windows",
+    unit: "sessions; requests that each may have in flight",
     kind: "lines",
     format: rate,
     values: (picture) => [
-      ["in flight", picture.outstanding, "ink-0"],
       ["sessions", picture.sessions, "ink-load"],
-      ["window of a session", windowOf(picture), "ink-3"],
-      ["workers busy", picture.workersBusy, "ink-2"],
+      ["mean window", windowOf(picture), "ink-3"],
     ],
   },
   {
     id: "units",
+    palette: "containers",
     title: "CPU by container",
     unit: "units",
     kind: "stack",
@@ -149,6 +154,7 @@ const CHARTS = [
   },
   {
     id: "shed",
+    palette: "containers",
     title: "Shed by container",
     unit: "requests per second",
     kind: "stack",
@@ -161,11 +167,12 @@ const TABLES = [
   {
     id: "stages",
     title: "Stages",
-    columns: ["Stage", "Refused", "Of all", "p99 wait", "Oldest waits", "Waiting", "Acquired"],
+    columns: ["Stage", "Refused", "Of all", "Mostly for", "p99 wait", "Oldest waits", "Waiting", "Acquired"],
     rows: ({ stages }) => stages.map((stage) => [stage.stage, [
       stage.stage,
       perSecond(stage.refused),
       percent(stage.refusedShare),
+      stage.reason ?? NOTHING,
       quantileText(stage.waitP99),
       known(stage.delay, seconds),
       known(stage.waiters, rate),

@@ -15,7 +15,7 @@ function parseText(text) {
     const name = /^[A-Za-z_:][A-Za-z0-9_:]*/.exec(line)?.[0];
     if (name === undefined) wrong("it does not begin with a name");
     const labels = new Map();
-    let rest = line.slice(name.length);
+    let rest = line.slice(name.length).trimStart();
     if (rest.startsWith("{")) rest = readLabels(rest.slice(1), labels, wrong);
     const words = rest.trim().split(/\s+/);
     if (words[0] === "") wrong("it has no value");
