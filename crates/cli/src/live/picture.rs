@@ -159,7 +159,8 @@ impl Span<'_> {
     fn rate(&self, metric: &Metric, meant: Where<'_>) -> f64 {
         let series = self.after.of(metric.name).filter(|(labels, _)| is_meant(labels, meant));
         let growth = series.map(|(labels, now)| self.growth(metric.name, labels, now));
-        growth.sum::<f64>() / self.seconds
+        // Not `sum`, which is -0 of nothing.
+        growth.fold(0.0, |sum, more| sum + more) / self.seconds
     }
 
     fn rate_if_any(&self, metric: &Metric, meant: Where<'_>) -> Option<f64> {

@@ -24,7 +24,7 @@ fn one_table_says_what_happens() {
             busy = succeed(&[&once[..], &["--json"]].concat()).json();
             busy["goodput"].as_f64() > Some(0.0)
         });
-        assert!(busy["seconds"].as_f64() >= Some(0.2), "{busy}");
+        assert!(busy["seconds"].as_f64() > Some(0.0), "{busy}");
         assert!(busy["p99_s"].as_f64() >= busy["p50_s"].as_f64(), "{busy}");
         assert!(busy["sentence"].as_str().unwrap().contains("/s"), "{busy}");
         load.join().expect("the load ends well");
