@@ -89,7 +89,18 @@ function isContent(page) {
 }
 
 const sentence = (page) => page.locator("#sentence");
-const says = (page, pattern) => sentence(page).filter({ hasText: pattern }).waitFor();
+
+// Waits until the sentence is like `pattern`.
+async function says(page, pattern) {
+  let said;
+  await until(`it says ${pattern}`, async () => {
+    said = await sentence(page).textContent();
+    return pattern.test(said);
+  }).catch((error) => {
+    throw new Error(`${error.message}; it says: ${said}`);
+  });
+}
+
 const tile = (page, name) =>
   page.locator(".tile").filter({ has: page.locator(".name", { hasText: new RegExp(`^${name}$`) }) });
 const valueOf = (page, name) => tile(page, name).locator(".value").textContent();

@@ -116,7 +116,10 @@ const CHARTS = [
     values: (picture) => [
       ["target", picture.targetDelay, "ink-bound", true],
       ["in front of the handlers", picture.queueingDelay, "ink-load"],
-      ...picture.stages.map((stage) => [stage.stage, waitOf(stage)]),
+      // The slowest first: where there is not room for all, these are shown.
+      ...[...picture.stages]
+        .sort((a, b) => waitOf(b) - waitOf(a))
+        .map((stage) => [stage.stage, waitOf(stage)]),
     ],
   },
   {
