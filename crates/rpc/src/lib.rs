@@ -48,18 +48,17 @@
 mod client;
 pub mod clock;
 mod net;
-mod secret;
 mod server;
 mod status;
 mod tls;
-mod trust;
 
 pub use client::{
     Answer, CallError, CallFuture, CallResult, Client, ClientConfig, ConnectError, Connections,
     Downstream, Failure, Reply, Request, Session, Unsent,
 };
 pub use seawall_control::request::Budget;
-pub use secret::Secret;
+pub use seawall_control::secret::Secret;
+pub use seawall_control::trust::{Known, Trust};
 pub use server::{
     ClassStats, Context, CpuPredictor, GuardianConfig, GuardianWay, Guest, GuestListener,
     GuestReply, Guests, KernelError, Limits, PageConfig, RealtimeError, Router, Server,
@@ -68,4 +67,3 @@ pub use server::{
 };
 pub use status::Status;
 pub use tls::{ClientTls, TlsError};
-pub use trust::{Known, Trust};

@@ -9,10 +9,10 @@ use seawall_control::admission;
 use seawall_control::client::Unknown;
 use seawall_control::config::ConfigError;
 use seawall_control::controller::{ClientController, Init};
+use seawall_control::secret::Secret;
 use seawall_control::{retry, wire};
 use thiserror::Error;
 
-use crate::secret::Secret;
 use crate::tls::{ClientTls, TlsError};
 
 /// A client: who it is, and how it holds requests back.

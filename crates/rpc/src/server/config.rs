@@ -7,12 +7,12 @@ use std::time::Duration;
 use seawall_control::admission;
 use seawall_control::config::{ConfigError, duration};
 use seawall_control::request::Budget;
+use seawall_control::trust::{Known, Trust};
 use serde::{Deserialize, Serialize};
 
 use super::guardian::{GuardianConfig, GuardianWay};
 use super::page::PageConfig;
 use super::spill::SpillConfig;
-use crate::trust::{Known, Trust};
 
 /// The longest time that may be set: what the clock holds, 584 years. Sums of such times do not
 /// overflow.

@@ -14,6 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use seawall_control::Instant;
 use seawall_control::request::RefusalReason;
+use seawall_control::trust::Peer;
 use seawall_control::wire::{self, RequestOp, ResponseOp};
 
 use super::Shared;
@@ -23,7 +24,6 @@ use super::job::{Call, Reply};
 use super::stats::add;
 use crate::clock;
 use crate::net::{FrameBytes, FrameReader, OutBuffer, Stream, Written, poll_again};
-use crate::trust::Peer;
 
 /// Reads that one turn takes before it answers: a connection with much to say waits for its next
 /// turn.

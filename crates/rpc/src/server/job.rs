@@ -183,9 +183,4 @@ impl Reply {
         frame.body_len = body.len() as u32;
         (frame, body)
     }
-
-    /// True if the request met no more delay than it had left.
-    pub(super) fn in_budget(&self, now: Instant) -> bool {
-        !self.context.remaining(now).is_zero()
-    }
 }

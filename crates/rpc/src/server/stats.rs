@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use seawall_control::entry::BudgetParts;
 use seawall_control::estimate::{Histogram, SharedHistogram};
 use seawall_control::request::Stage;
 use seawall_measure::names;
 
 use super::Shared;
-use super::admission::BudgetParts;
 use super::classes::{ClassStats, Classes};
 use super::close::CloseReason;
 use super::spill::Spill;

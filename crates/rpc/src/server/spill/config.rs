@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use seawall_control::config::ConfigError;
+use seawall_control::secret::Secret;
 use serde::{Deserialize, Serialize};
 
 use crate::client::ClientConfig;
-use crate::secret::Secret;
 use crate::tls::ClientTls;
 
 /// Where a server hands what it refuses, so that a replica with room serves it (Svalinn §3.3).

@@ -1,17 +1,20 @@
-//! Whom a listener believes.
+//! Whom a listener believes, whatever protocol it speaks.
 //!
 //! Priority, tenant, the not-droppable mark, start time and upscale hints are claims of the sender.
 //! What is not believed is struck out when a request arrives, so that nothing behind the listener
 //! has to ask.
 
-use std::time::Duration;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
 
-use seawall_control::config::ConfigError;
-use seawall_control::request::{Claims, Identity, Priority, Tenant};
-use seawall_control::wire::Hello;
 use serde::{Deserialize, Serialize};
 
+use crate::config::ConfigError;
+use crate::request::{Claims, Identity, Priority, Tenant};
 use crate::secret::Secret;
+use crate::wire::Hello;
 
 /// Shortest token, in bytes: shorter ones can be guessed.
 const TOKEN_MIN: usize = 16;
@@ -66,18 +69,21 @@ impl Default for Known {
 
 /// Which claims were not believed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct StruckOut {
+#[non_exhaustive]
+pub struct StruckOut {
     /// A priority, or the privilege of not being refused.
-    pub(crate) privilege: bool,
+    pub privilege: bool,
     /// An upscale hint.
-    pub(crate) hint: bool,
+    pub hint: bool,
 }
 
 /// What a session proved.
 #[derive(Clone, Debug)]
-pub(crate) struct Peer {
-    pub(crate) name: String,
-    pub(crate) identity: Identity,
+pub struct Peer {
+    /// What it is called in logs.
+    pub name: String,
+    /// What its session is told to the controller as.
+    pub identity: Identity,
     claims: bool,
     not_droppable: bool,
     any_tenant: bool,
@@ -128,8 +134,13 @@ impl Trust {
     }
 
     /// Who a session is, by what it showed; `None` when it must be closed.
-    pub(crate) fn identify(&self, token: Option<&[u8]>, certificate: &[String]) -> Option<Peer> {
-        let known = self.identities.iter().find(|known| {
+    pub fn identify(&self, token: Option<&[u8]>, certificate: &[String]) -> Option<Peer> {
+        self.peer(self.find(token, certificate))
+    }
+
+    /// Which of the known senders showed that; `None` if nobody known did.
+    pub fn find(&self, token: Option<&[u8]>, certificate: &[String]) -> Option<usize> {
+        self.identities.iter().position(|known| {
             let by_token = match (&known.token, token) {
                 (Some(expected), Some(shown)) => expected.matches(shown),
                 _ => false,
@@ -137,8 +148,13 @@ impl Trust {
             let by_certificate =
                 known.certificate.as_ref().is_some_and(|name| certificate.contains(name));
             by_token || by_certificate
-        });
-        match known {
+        })
+    }
+
+    /// What the listener makes of that [known](Self::find) sender, or of one that is unknown;
+    /// `None` when it must be closed.
+    pub fn peer(&self, known: Option<usize>) -> Option<Peer> {
+        match known.and_then(|index| self.identities.get(index)) {
             Some(known) => Some(Peer {
                 name: known.name.clone(),
                 identity: Identity {
@@ -164,7 +180,7 @@ impl Trust {
 
 impl Peer {
     /// Strikes out what is not believed.
-    pub(crate) fn strike_out(&self, claims: &mut Claims) -> StruckOut {
+    pub fn strike_out(&self, claims: &mut Claims) -> StruckOut {
         let before = *claims;
         if !self.any_tenant {
             claims.tenant = self.identity.tenant;
@@ -188,6 +204,7 @@ impl Peer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
 
     fn trust() -> Trust {
         let known = Known {

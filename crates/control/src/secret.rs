@@ -1,6 +1,7 @@
 //! Text that must not be seen in logs.
 
-use std::fmt;
+use alloc::string::String;
+use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +17,7 @@ impl Secret {
     }
 
     /// True when it equals `shown`; takes a time that does not tell where the first difference is.
-    pub(crate) fn matches(&self, shown: &[u8]) -> bool {
+    pub fn matches(&self, shown: &[u8]) -> bool {
         let expected = self.as_bytes();
         expected.len() == shown.len()
             && expected.iter().zip(shown).fold(0, |different, (a, b)| different | (a ^ b)) == 0
@@ -38,6 +39,7 @@ impl fmt::Debug for Secret {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::format;
 
     #[test]
     fn matches_only_itself_and_shows_nothing() {
