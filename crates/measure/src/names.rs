@@ -89,6 +89,8 @@ metrics! {
         "Requests refused, by the stage that refused them and why";
     REQUEST = "seawall_request_seconds", Histogram, Seconds, ["class", "outcome"],
         "Time from a request's arrival to the end of its reply: done, failed, refused, cancelled";
+    OBSERVED = "seawall_observed_refusals_total", Counter, Count, ["class", "stage", "reason"],
+        "Requests that would have been refused, and were served since refusals are only observed";
     SPILLED = "seawall_spilled_total", Counter, Count, ["class"],
         "Requests refused here and handed to a replica, whatever became of them there";
     SPILLED_SERVED = "seawall_spilled_served_total", Counter, Count, ["class"],

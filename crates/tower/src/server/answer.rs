@@ -1,0 +1,291 @@
+//! What clients are told: the field, and refusals in the words of HTTP and gRPC.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use seawall_control::fields::{self, Name};
+use seawall_control::request::{Rejected, Stage};
+
+use super::config::Statuses;
+use super::head::SEAWALL;
+use super::refused::Refused;
+
+const ENVOY_OVERLOADED: HeaderName = HeaderName::from_static("x-envoy-overloaded");
+const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+
+/// Bytes of a field that is not unusual.
+const FIELD_LEN: usize = 96;
+
+/// The kinds of refusal that clients tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// There is too much to do: here, and now.
+    Overload,
+    /// The client itself sent more than it may.
+    Quota,
+    /// The client does not wait any more.
+    Expired,
+    /// Nobody knows who the client is.
+    Unidentified,
+}
+
+impl Kind {
+    fn status(self, statuses: &Statuses) -> StatusCode {
+        match self {
+            Self::Overload => Statuses::code(statuses.overload),
+            Self::Quota => Statuses::code(statuses.quota),
+            Self::Expired => Statuses::code(statuses.expired),
+            Self::Unidentified => StatusCode::UNAUTHORIZED,
+        }
+    }
+
+    /// `UNAVAILABLE` may be tried elsewhere, or again.
+    fn grpc_status(self) -> &'static str {
+        match self {
+            Self::Overload => "14",
+            Self::Quota => "8",
+            Self::Expired => "4",
+            Self::Unidentified => "16",
+        }
+    }
+
+    fn message(self) -> &'static str {
+        match self {
+            Self::Overload => "refused: it could not have been served in time",
+            Self::Quota => "refused: its client has sent more than it may",
+            Self::Expired => "refused: its deadline has passed",
+            Self::Unidentified => "refused: its sender has not said who it is",
+        }
+    }
+
+    /// True if it makes sense to come back.
+    fn invites(self) -> bool {
+        matches!(self, Self::Overload | Self::Quota)
+    }
+}
+
+/// A refusal on its way to the client.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refusal {
+    pub(super) kind: Kind,
+    /// When to come back, spread so that not all do at once.
+    pub(super) back_in: Duration,
+    pub(super) field: fields::Response,
+}
+
+impl Refusal {
+    /// Says it in place of what the service said. `grpc` is the type of the content if the request
+    /// is one of gRPC.
+    pub(super) fn write<B>(
+        &self,
+        statuses: &Statuses,
+        grpc: Option<&HeaderValue>,
+        response: &mut Response<B>,
+    ) {
+        let headers = response.headers_mut();
+        write_field(headers, &self.field);
+        if let Some(kind) = grpc {
+            // A response with trailers only, whose trailers are its headers.
+            headers.insert(CONTENT_TYPE, kind.clone());
+            self.write_trailers(headers);
+            *response.status_mut() = StatusCode::OK;
+            return;
+        }
+        if self.kind.invites() {
+            headers.insert(RETRY_AFTER, self.seconds());
+        }
+        if self.kind == Kind::Overload {
+            headers.insert(ENVOY_OVERLOADED, HeaderValue::from_static("true"));
+        }
+        *response.status_mut() = self.kind.status(statuses);
+    }
+
+    /// Says it in the trailers of a response of gRPC.
+    fn write_trailers(&self, trailers: &mut HeaderMap) {
+        trailers.insert(GRPC_STATUS, HeaderValue::from_static(self.kind.grpc_status()));
+        trailers.insert(GRPC_MESSAGE, HeaderValue::from_static(self.kind.message()));
+        if self.kind.invites() {
+            trailers.insert(PUSHBACK, self.milliseconds());
+        }
+    }
+
+    /// Adds what is missing to a refusal that somebody else has written, whose status stands, and
+    /// replaces the field: its stage is theirs, and its window is ours.
+    pub(super) fn amend(&self, headers: &mut HeaderMap, is_grpc: bool) {
+        write_field(headers, &self.field);
+        let name = if is_grpc { PUSHBACK } else { RETRY_AFTER };
+        if !headers.contains_key(&name) {
+            let value = if is_grpc { self.milliseconds() } else { self.seconds() };
+            headers.insert(name, value);
+        }
+    }
+
+    /// Whole seconds are all that `Retry-After` has, and none is not to be had.
+    fn seconds(&self) -> HeaderValue {
+        HeaderValue::from(self.back_in.as_millis().div_ceil(1000).clamp(1, 86_400) as u64)
+    }
+
+    fn milliseconds(&self) -> HeaderValue {
+        HeaderValue::from(self.back_in.as_micros().div_ceil(1000).clamp(1, 86_400_000) as u64)
+    }
+}
+
+/// Puts the field where it belongs, in place of one that is there.
+pub(super) fn write_field(headers: &mut HeaderMap, field: &fields::Response) {
+    let mut text = BytesMut::with_capacity(FIELD_LEN);
+    write!(text, "{field}").expect("memory takes what is written");
+    if !text.is_empty() {
+        let value = HeaderValue::from_maybe_shared(text.freeze());
+        headers.insert(SEAWALL, value.expect("a structured field is printable"));
+    }
+}
+
+/// What the field says of a refusal.
+pub(super) fn field_of(rejected: &Rejected) -> fields::Response {
+    let some = |time: Duration| (!time.is_zero()).then_some(time);
+    let mut field = fields::Response::default();
+    field.stage = Some(Name::lossy(&rejected.stage.to_string()));
+    field.predicted = Some(rejected.predicted_delay);
+    field.retry_after = some(rejected.retry_after);
+    field
+}
+
+/// What the service itself says about how a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    Served,
+    Failed,
+    /// A stage has refused it.
+    Refused(Rejected),
+    /// The same, and it is written already: by a service behind this one, which may know more than
+    /// this one. The name is that of the stage there, if it is not the number's.
+    RefusedBehind(Rejected, Option<Name>),
+}
+
+impl Said {
+    /// By the head of a response.
+    pub(super) fn by<B>(response: &Response<B>) -> Self {
+        if let Some(Refused(rejected)) = response.extensions().get() {
+            return Self::Refused(*rejected);
+        }
+        match Self::by_trailers(response.headers()) {
+            Self::Served if response.status().is_server_error() => Self::Failed,
+            said => said,
+        }
+    }
+
+    /// By trailers, or by headers, which are the trailers of a response that has nothing else.
+    pub(super) fn by_trailers(trailers: &HeaderMap) -> Self {
+        let lines = trailers.get_all(SEAWALL);
+        if lines.iter().next().is_some() {
+            let field = fields::Response::read(lines.iter().map(HeaderValue::as_bytes)).fields;
+            if let Some(name) = field.stage {
+                let stage = Stage::named(name.as_str());
+                let predicted = field.predicted.unwrap_or_default();
+                let rejected =
+                    Rejected::new(stage.unwrap_or(Stage::HANDLER), predicted, Duration::MAX)
+                        .with_retry_after(field.retry_after.unwrap_or_default());
+                return Self::RefusedBehind(rejected, stage.is_none().then_some(name));
+            }
+        }
+        match trailers.get(GRPC_STATUS).map(HeaderValue::as_bytes) {
+            // Errors of the server, as OpenTelemetry has them: UNKNOWN, DEADLINE_EXCEEDED,
+            // UNIMPLEMENTED, INTERNAL, UNAVAILABLE and DATA_LOSS.
+            Some(b"2" | b"4" | b"12" | b"13" | b"14" | b"15") => Self::Failed,
+            _ => Self::Served,
+        }
+    }
+}
+
+/// True if a response of gRPC has no trailers to come.
+pub(super) fn is_trailers_only(headers: &HeaderMap) -> bool {
+    headers.contains_key(GRPC_STATUS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(kind: Kind, back_in: Duration) -> Refusal {
+        let rejected = Rejected::new(Stage::RUN_QUEUE, Duration::from_micros(900), Duration::ZERO);
+        Refusal { kind, back_in, field: field_of(&rejected) }
+    }
+
+    fn header<'a, B>(response: &'a Response<B>, name: &str) -> Option<&'a str> {
+        response.headers().get(name).map(|value| value.to_str().unwrap())
+    }
+
+    #[test]
+    fn http_has_seconds_of_which_none_is_too_few() {
+        let statuses = Statuses { overload: 529, ..Statuses::default() };
+        for (kind, millis, status, back, envoy) in [
+            (Kind::Overload, 3, 529, Some("1"), Some("true")),
+            (Kind::Overload, 1_001, 529, Some("2"), Some("true")),
+            (Kind::Quota, 0, 429, Some("1"), None),
+            (Kind::Expired, 5, 504, None, None),
+            (Kind::Unidentified, 5, 401, None, None),
+        ] {
+            let mut response = Response::new(());
+            let refusal = refusal(kind, Duration::from_millis(millis));
+            refusal.write(&statuses, None, &mut response);
+            assert_eq!(response.status(), status, "{kind:?}");
+            assert_eq!(header(&response, "retry-after"), back, "{kind:?}");
+            assert_eq!(header(&response, "x-envoy-overloaded"), envoy, "{kind:?}");
+            let field = "stage=\"run_queue\", predicted=900";
+            assert_eq!(header(&response, "seawall"), Some(field));
+        }
+    }
+
+    #[test]
+    fn grpc_has_trailers_only() {
+        let kind = HeaderValue::from_static("application/grpc+proto");
+        for (refused, status, pushback) in [
+            (Kind::Overload, "14", Some("3")),
+            (Kind::Quota, "8", Some("3")),
+            (Kind::Expired, "4", None),
+            (Kind::Unidentified, "16", None),
+        ] {
+            let mut response = Response::builder().status(503).body(()).unwrap();
+            let refusal = refusal(refused, Duration::from_micros(2_001));
+            refusal.write(&Statuses::default(), Some(&kind), &mut response);
+            assert_eq!(
+                (response.status().as_u16(), header(&response, "grpc-status")),
+                (200, Some(status))
+            );
+            assert_eq!(header(&response, "grpc-retry-pushback-ms"), pushback);
+            assert_eq!(header(&response, "content-type"), Some("application/grpc+proto"));
+            assert_eq!(Said::by(&response), Said::by_trailers(response.headers()));
+            assert!(is_trailers_only(response.headers()));
+        }
+    }
+
+    #[test]
+    fn what_the_service_says_is_understood() {
+        let rejected = Rejected::new(Stage(17), Duration::from_micros(5), Duration::MAX)
+            .with_retry_after(Duration::from_micros(7));
+        let response: Response<()> = Refused(rejected).response();
+        assert_eq!(Said::by(&response), Said::Refused(rejected));
+
+        let mut response = Response::new(());
+        write_field(response.headers_mut(), &field_of(&rejected));
+        assert_eq!(Said::by(&response), Said::RefusedBehind(rejected, None));
+        let mut field = field_of(&rejected);
+        field.stage = Name::new("lock:orders");
+        write_field(response.headers_mut(), &field);
+        let mut there = rejected;
+        there.stage = Stage::HANDLER;
+        assert_eq!(Said::by(&response), Said::RefusedBehind(there, field.stage));
+
+        let say = |status, grpc| {
+            let response = Response::builder().status(status).header("grpc-status", grpc);
+            Said::by(&response.body(()).unwrap())
+        };
+        assert_eq!((say(200, "0"), say(404, "5")), (Said::Served, Said::Served));
+        assert_eq!((say(500, "0"), say(200, "13")), (Said::Failed, Said::Failed));
+    }
+}

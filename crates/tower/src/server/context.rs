@@ -1,0 +1,138 @@
+//! What a handler knows about the request it serves.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use seawall_control::Instant;
+use seawall_control::fields;
+use seawall_control::request;
+use seawall_control::scaling::hint;
+use seawall_control::time::nanos;
+
+use crate::clock;
+
+/// The request context, as handlers see it: cheap to clone and to hand to stages.
+///
+/// It is an extension of the request. `seawall-sync` takes it wherever it asks for a context.
+#[derive(Clone, Debug)]
+pub struct Context(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    request: request::Context,
+    came: Instant,
+    given: Deadlines,
+}
+
+/// Which headers said how long the client will wait. Who passes the request on passes those on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Deadlines {
+    /// `seawall: deadline=`.
+    pub field: bool,
+    /// `grpc-timeout`.
+    pub grpc: bool,
+    /// `x-envoy-expected-rq-timeout-ms`.
+    pub envoy: bool,
+}
+
+impl Context {
+    pub(super) fn new(request: request::Context, came: Instant, given: Deadlines) -> Self {
+        Self(Arc::new(Inner { request, came, given }))
+    }
+
+    /// What the request has left, now: the smaller of its delay budget and its time to the
+    /// deadline.
+    pub fn remaining_now(&self) -> Duration {
+        self.remaining(clock::now())
+    }
+
+    /// When its bytes came, by the kernel's monotonic clock.
+    pub fn came(&self) -> Instant {
+        self.0.came
+    }
+
+    /// Which headers told its deadline.
+    pub fn deadlines(&self) -> Deadlines {
+        self.0.given
+    }
+
+    /// When the job began that it is a part of, nanoseconds of the realtime clock: when it came
+    /// here, if nobody has said it before.
+    pub fn start_time_ns(&self) -> u64 {
+        match self.claims().start_time_ns {
+            0 => clock::realtime_ns().saturating_sub(nanos(clock::now().since(self.0.came))),
+            start => start,
+        }
+    }
+
+    /// The field of a request that is sent to another service on behalf of this one: with what it
+    /// has left, and with its claims.
+    ///
+    /// Session, demand and acknowledgement are those of who sends it, and so is the number of the
+    /// attempt.
+    pub fn onward(&self) -> fields::Request {
+        let claims = self.claims();
+        // The budget that this server gave it is of this server's waits; another gives its own.
+        let budget = claims.budget.map(|budget| budget.saturating_sub(self.charged()));
+        let onward = request::Claims {
+            attempt: 0,
+            deadline: self.time_left(clock::now()),
+            budget,
+            start_time_ns: self.start_time_ns(),
+            upscale_hops: hint::forwarded(claims.upscale_hops, 0),
+            ..*claims
+        };
+        fields::Request::of(&onward, clock::realtime_ns())
+    }
+}
+
+impl Deref for Context {
+    type Target = request::Context;
+
+    fn deref(&self) -> &request::Context {
+        &self.0.request
+    }
+}
+
+#[cfg(feature = "axum")]
+impl<S: Sync> axum::extract::FromRequestParts<S> for Context {
+    type Rejection = http::StatusCode;
+
+    /// The context, which the layer has put there: without the layer it is the service's own error.
+    async fn from_request_parts(
+        parts: &mut http::request::Parts,
+        _state: &S,
+    ) -> Result<Self, Self::Rejection> {
+        let context = parts.extensions.get::<Self>();
+        context.cloned().ok_or(http::StatusCode::INTERNAL_SERVER_ERROR)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seawall_control::request::{Claims, Priority};
+
+    #[test]
+    fn what_is_passed_on_has_what_is_left() {
+        let ms = Duration::from_millis;
+        let claims = Claims {
+            priority: Priority(2),
+            attempt: 1,
+            deadline: Some(ms(60_000)),
+            budget: Some(ms(50)),
+            upscale_hops: 3,
+            ..Claims::default()
+        };
+        let request = request::Context::new(claims, clock::now());
+        request.charge(ms(20));
+        let context = Context::new(request, clock::now() - ms(5), Deadlines::default());
+        let onward = context.onward();
+        assert_eq!((onward.priority, onward.attempt, onward.budget), (Some(2), None, Some(ms(30))));
+        assert_eq!(onward.hops, Some(2));
+        assert!(onward.deadline.is_some_and(|left| left <= ms(60_000)));
+        assert!(onward.age.is_some_and(|age| age >= ms(5)));
+    }
+}
