@@ -10,6 +10,7 @@ use seawall_control::fields::{self, Name, timeout};
 use seawall_control::request::Claims;
 
 use super::options::{CallOptions, Deadline};
+use crate::{Context, clock};
 
 /// Deadlines as Envoy tells them to its upstreams.
 const ENVOY_TIMEOUT: HeaderName = HeaderName::from_static("x-envoy-expected-rq-timeout-ms");
@@ -51,13 +52,18 @@ impl Outgoing {
         custom: Custom,
     ) -> Self {
         let options = extensions.get::<CallOptions>().copied().unwrap_or_default();
-        let mut claims = Claims::default();
+        let context = extensions.get::<Context>().cloned().or_else(Context::current);
+        let mut claims = match &context {
+            Some(context) => context.onward().claims(clock::realtime_ns()),
+            None => Claims::default(),
+        };
         apply(&options, &mut claims);
 
         let told = [
             fields::Request::read(lines(headers, &SEAWALL)).fields.deadline,
             headers.get(GRPC_TIMEOUT).and_then(|value| timeout::parse(value.as_bytes())),
             headers.get(ENVOY_TIMEOUT).and_then(envoy_timeout),
+            claims.deadline,
         ];
         let told = told.into_iter().flatten().map(|left| now + left);
         let asked = extensions.get::<Deadline>().map(|deadline| deadline.instant());
@@ -68,7 +74,9 @@ impl Outgoing {
             deadline,
             idempotent: options.idempotent.unwrap_or(method.is_idempotent()),
             is_grpc: is_grpc(headers),
-            tells_envoy: custom.tells_envoy || headers.contains_key(ENVOY_TIMEOUT),
+            tells_envoy: custom.tells_envoy
+                || headers.contains_key(ENVOY_TIMEOUT)
+                || context.is_some_and(|context| context.deadlines().envoy),
         }
     }
 

@@ -70,7 +70,11 @@ impl<B: http_body::Body> http_body::Body for Body<B> {
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let this = self.project();
         let Some(mut inner) = this.inner.as_pin_mut() else { return Poll::Ready(None) };
-        let mut frame = ready!(inner.as_mut().poll_frame(cx));
+        // Of a stream it is the handler.
+        let entered = this.open.as_ref().map(|open| open.ticket.context().enter());
+        let polled = inner.as_mut().poll_frame(cx);
+        drop(entered);
+        let mut frame = ready!(polled);
         let Some(open) = this.open else { return Poll::Ready(frame) };
         let has_ended = match &mut frame {
             None => true,

@@ -1,5 +1,6 @@
 //! What a handler knows about the request it serves.
 
+use std::cell::RefCell;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +38,36 @@ pub struct Deadlines {
     pub envoy: bool,
 }
 
+thread_local! {
+    /// Of the request whose handler runs on this thread now.
+    static CURRENT: RefCell<Option<Context>> = const { RefCell::new(None) };
+}
+
+/// While this lives, the handler of a request runs on this thread.
+#[derive(Debug)]
+pub(super) struct Entered {
+    before: Option<Context>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        CURRENT.set(self.before.take());
+    }
+}
+
 impl Context {
+    /// The context of the request whose handler this is called in; none elsewhere, such as in tasks
+    /// that a handler has spawned. Requests that [clients](crate::client) send there are on behalf
+    /// of it.
+    pub fn current() -> Option<Self> {
+        CURRENT.with_borrow(Clone::clone)
+    }
+
+    /// The handler of the request runs.
+    pub(super) fn enter(&self) -> Entered {
+        Entered { before: CURRENT.replace(Some(self.clone())) }
+    }
+
     pub(super) fn new(request: request::Context, came: Instant, given: Deadlines) -> Self {
         Self(Arc::new(Inner { request, came, given }))
     }

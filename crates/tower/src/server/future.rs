@@ -91,7 +91,9 @@ where
             let (refusal, grpc) = ticket.refuse(begun, &rejected, None);
             return Poll::Ready(Ok(refused(&shared, &refusal, grpc.as_ref())));
         }
+        let entered = ticket.context().enter();
         let polled = inner.poll(cx);
+        drop(entered);
         let now = clock::now();
         ticket.end_poll(begun, now);
         let Poll::Ready(result) = polled else { return Poll::Pending };

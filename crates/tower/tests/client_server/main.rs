@@ -1,0 +1,4 @@
+//! Client and server of the crate together.
+
+mod overload;
+mod sockets;
