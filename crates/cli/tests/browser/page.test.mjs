@@ -125,7 +125,11 @@ async function isDrawn(page, id) {
   await chart.scrollIntoViewIfNeeded();
   return chart.evaluate((figure) => {
     const canvas = figure.querySelector("canvas");
-    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    // A copy is read: who reads the page's own canvas often is warned, and so would the page be.
+    const copy = new OffscreenCanvas(canvas.width, canvas.height);
+    const context = copy.getContext("2d", { willReadFrequently: true });
+    context.drawImage(canvas, 0, 0);
+    const { data } = context.getImageData(0, 0, canvas.width, canvas.height);
     const colours = [...figure.querySelectorAll(".swatch")].map((swatch) =>
       getComputedStyle(swatch).backgroundColor.match(/\d+/g).slice(0, 3).map(Number));
     let dots = 0;
