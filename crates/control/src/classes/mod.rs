@@ -16,7 +16,7 @@
 //! its class ([how](compare)); a value that differs in three of four windows gets a class of its
 //! own. A class that no longer differs, or does not come any more, is given up.
 //!
-//! What service refuses and names a stage for it, `lock:orders`, is evidence, too.
+//! What the service refuses, naming a stage for it, `lock:orders`, is evidence, too.
 //!
 //! Memory is bounded: [`VALUES`] values of each feature of each class have counts, and the rest is
 //! "other". A request costs one look at each feature and no allocation.
@@ -57,6 +57,9 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use tree::Tree;
+
+#[cfg(test)]
+mod tests;
 
 use crate::config::ConfigError;
 use crate::request::{Class, Stage};

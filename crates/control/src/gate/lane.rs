@@ -26,6 +26,8 @@ pub(super) struct Lane {
     pub(super) policy: Option<Box<dyn LimitPolicy>>,
     /// Seconds of places that it has used, since some moment that is the same for all classes.
     pub(super) used: f64,
+    /// Requests that found the limit of this class reached.
+    pub(super) limited: u64,
     /// No more requests of this class will come.
     pub(super) is_retired: bool,
     /// Time from one turn to the next while somebody waits, in seconds.
@@ -44,6 +46,7 @@ impl Lane {
             in_flight: 0,
             policy: None,
             used,
+            limited: 0,
             is_retired: false,
             gap: Ewma::new(WEIGHT),
             last_turn: None,

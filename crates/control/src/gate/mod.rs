@@ -189,6 +189,8 @@ impl<T> Gate<T> {
             context.admit(Stage::GATE, now, Duration::ZERO)?;
             return Ok(Answer::Go(self.enter_new(now, class)));
         }
+        let lane = self.lane(class);
+        lane.limited += u64::from(lane.is_full());
         self.judge(now, class, context)?;
         let id = self.entries.insert(Entry { class, state: State::Waiting(item()) });
         let places = self.places(class);
@@ -295,6 +297,7 @@ impl<T> Gate<T> {
                 in_flight: lane.in_flight,
                 waiting: lane.waiting,
                 age: lane.age(now),
+                limited: lane.limited,
                 turns_per_second: lane.rate(),
                 latency: lane.latency().map(Duration::from_secs_f64),
             })
@@ -560,6 +563,9 @@ pub struct View {
     pub waiting: u32,
     /// How long the oldest waits.
     pub age: Duration,
+    /// Requests so far that found the limit of the class itself reached, and not only that of all:
+    /// [`Classes::on_limited`](crate::classes::Classes::on_limited) wants to know if it grows.
+    pub limited: u64,
     /// How often somebody who waited has a turn, if somebody has waited.
     pub turns_per_second: Option<f64>,
     /// Mean latency behind the gate, once somebody was served.

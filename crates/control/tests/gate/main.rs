@@ -3,6 +3,7 @@
 //!
 //! Figures are printed (`--nocapture`) and checked.
 
+mod histories;
 mod model;
 
 use model::{Kind, Station, Times, World};
@@ -59,10 +60,10 @@ fn a_lock_at_twice_its_capacity() {
 }
 
 /// Half needs a lock that lets 400 in a second, and half needs nothing that is scarce.
-fn mix(what: &str, hot: Kind, cold: Kind) -> model::Report {
+fn mix(what: &str, hot: &Kind, cold: &Kind) -> model::Report {
     let mut report = None;
     for times in [Times::Fixed, Times::Exponential] {
-        let kinds = [&hot, &cold].map(|kind| Kind { times, ..kind.clone() });
+        let kinds = [hot, cold].map(|kind| Kind { times, ..kind.clone() });
         let mut world = World::new(3, stations(4), kinds.into());
         world.run(10.0).show(&format!("  {what}, the first seconds"));
         let of = world.run(20.0);
@@ -79,14 +80,14 @@ fn mix(what: &str, hot: Kind, cold: Kind) -> model::Report {
 fn a_mix_told_apart_by_path() {
     let hot = Kind { path: |rng| format!("/orders/{}", rng.below(1 << 40)), ..lock(800.0) };
     let cold = Kind { path: |rng| format!("/items/{}", rng.below(1 << 40)), ..cold(800.0) };
-    mix("mix by path", hot, cold);
+    mix("mix by path", &hot, &cold);
 }
 
 #[test]
 fn a_mix_told_apart_by_a_header() {
     let hot = Kind { header: |_| "acme".into(), ..lock(800.0) };
     let other = |rng: &mut Rng| format!("tenant-{}", rng.below(10));
-    let report = mix("mix by header", hot, Kind { header: other, ..cold(800.0) });
+    let report = mix("mix by header", &hot, &Kind { header: other, ..cold(800.0) });
     assert!(report.names.contains(&"x-tenant=acme".to_owned()));
 }
 
@@ -94,7 +95,7 @@ fn a_mix_told_apart_by_a_header() {
 fn a_mix_told_apart_by_size() {
     let hot = Kind { size: |rng| 100_000 + rng.below(50_000), ..lock(800.0) };
     let cold = Kind { size: |rng| rng.below(50_000), ..cold(800.0) };
-    let report = mix("mix by size", hot, cold);
+    let report = mix("mix by size", &hot, &cold);
     assert!(report.names.contains(&"body > 64 KiB".to_owned()));
 }
 
@@ -116,7 +117,7 @@ fn a_million_ids_hide_nothing_and_win_nothing() {
     let ids = |rng: &mut Rng| format!("tenant-{}", rng.below(1_000_000));
     let hot = Kind { path: |_| "/hot".into(), header: ids, ..lock(800.0) };
     let cold = Kind { path: |_| "/cold".into(), header: ids, ..cold(800.0) };
-    let report = mix("mix by path among ids", hot, cold);
+    let report = mix("mix by path among ids", &hot, &cold);
     assert!(report.names.contains(&"/hot".to_owned()));
 }
 

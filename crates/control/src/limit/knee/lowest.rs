@@ -7,8 +7,9 @@ use crate::time::Instant;
 /// How long a latency is remembered that is not seen any more.
 const MEMORY: Duration = Duration::from_secs(60);
 
-/// Samples before a mean counts.
-const SAMPLES_MIN: u32 = 4;
+/// Samples before a mean counts. Few, because of those that come first, to a service that was idle,
+/// there are few.
+const SAMPLES_MIN: u32 = 2;
 
 /// The newest sample's weight once there are many.
 const WEIGHT: f64 = 1.0 / 64.0;

@@ -15,7 +15,7 @@
 //! What the latency at one limit is cannot tell whether the limit is too high or the service slow.
 //! So the limit is tried: for short windows, in turns with the limit that is kept, another one is
 //! used, a little higher or lower, and the throughputs *while as many ran as were allowed* are
-//! compared. More at once is worth it if one percent more brings at least a tenth of a percent more
+//! compared. More at once is worth it if one percent more brings at least 0.05 percent more
 //! throughput (Protego §3.1, whose efficiency compares changes of load in the same way); fewer are
 //! taken if they cost less than that. Turns cancel what changes with time, and how many samples are
 //! needed follows from how much latencies spread.
@@ -41,7 +41,6 @@ use serde::{Deserialize, Serialize};
 use super::{Failure, LimitPolicy, Sample};
 use crate::config::ConfigError;
 use crate::estimate::Ewma;
-use crate::metrics::Metrics;
 use crate::request::Class;
 use crate::time::Instant;
 
@@ -75,7 +74,8 @@ const CHANGE: f64 = 1.3;
 pub struct Config {
     /// Percent of throughput that one percent more at once must bring, from 0.01 to 0.9. The
     /// smaller, the nearer to all the throughput there is, and the longer requests take inside.
-    /// Default 0.1.
+    /// Default 0.05: of the way to and from the service, which is a tenth of the time of a quick
+    /// request, a second place for each core makes use.
     pub elasticity: f64,
     /// The limit at the start. Default 16.
     pub limit_initial: u32,
@@ -85,7 +85,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { elasticity: 0.1, limit_initial: 16, limit_max: 4096 }
+        Self { elasticity: 0.05, limit_initial: 16, limit_max: 4096 }
     }
 }
 
@@ -175,6 +175,7 @@ impl Knee {
         if !is_complete && !self.window.is_idle(need) {
             return;
         }
+        self.spread.observe(self.window.spread());
         match core::mem::replace(&mut self.doing, Doing::Starting) {
             Doing::Starting => self.go_on_starting(now, is_complete),
             Doing::Resting(until) => self.go_on_resting(now, until, is_complete),
@@ -228,7 +229,9 @@ impl Knee {
         if !trial.is_at_other {
             self.anchor = trial.latency_kept;
         }
-        let is_queueing = trial.latency_kept > QUEUEING * self.lowest.value(now);
+        // By Little's law, fewer are still as many as there is work for.
+        let needed = f64::from(self.kept) * self.lowest.value(now) / trial.latency_kept * HEADROOM;
+        let is_queueing = f64::from(trial.other) >= needed;
         match trial.verdict(self.elasticity, &self.spread, is_queueing) {
             None => {
                 trial.is_at_other = !trial.is_at_other;
@@ -309,6 +312,9 @@ impl Knee {
 
     /// Begins the next window, which counts once the limit shows in what ends.
     fn watch(&mut self, now: Instant) {
+        if !matches!(self.doing, Doing::Trying(_)) {
+            self.weights.settle();
+        }
         let latency = self.window.latency_or(self.anchor);
         self.window.begin(now, self.limit(), latency);
     }
@@ -326,7 +332,6 @@ impl LimitPolicy for Knee {
     fn on_sample(&mut self, now: Instant, sample: &Sample) {
         let latency = sample.latency.as_secs_f64().max(1e-9);
         self.lowest.observe(now, sample.in_flight_start, latency);
-        self.spread.observe(latency);
         if self.is_at_kept() {
             self.weights.observe(sample.class, latency);
         }
@@ -346,44 +351,31 @@ impl LimitPolicy for Knee {
             _ => self.kept,
         }
     }
-
-    fn metrics(&self, metrics: Metrics) -> Metrics {
-        metrics.with("limit_kept", f64::from(self.kept)).with("limit_trials", self.trials as f64)
-    }
 }
 
-/// How much single latencies differ: the square of their deviation over their mean.
+/// How much latencies differ within a window: the square of their deviation over their mean.
 ///
 /// It stands for how unevenly requests end, on which the number of samples depends that two
 /// throughputs need to be told apart. For one place it is just that; for many it is as long as their
 /// times are independent, and too much where one queue sets the pace.
 #[derive(Clone, Debug)]
-struct Spread {
-    mean: Ewma,
-    square: Ewma,
-}
+struct Spread(Ewma);
 
 impl Default for Spread {
     fn default() -> Self {
-        Self { mean: Ewma::new(1.0 / 256.0), square: Ewma::new(1.0 / 256.0) }
+        Self(Ewma::new(0.125))
     }
 }
 
 impl Spread {
-    fn observe(&mut self, latency: f64) {
-        self.mean.observe(latency);
-        self.square.observe(latency * latency);
+    fn observe(&mut self, of_window: f64) {
+        self.0.observe(of_window);
     }
 
-    /// Not below 0.1, since a window may just catch or miss one, and not above 16, beyond which
-    /// nothing could be decided in time.
+    /// Not below 0.03, since a window may just catch or miss one, and not above 16, beyond which
+    /// nothing could be decided in time. As if exponential before the first window.
     fn value(&self) -> f64 {
-        match (self.mean.value(), self.square.value()) {
-            (Some(mean), Some(square)) if mean > 0.0 => {
-                (square / (mean * mean) - 1.0).clamp(0.1, 16.0)
-            }
-            _ => 1.0,
-        }
+        self.0.value().unwrap_or(1.0).clamp(0.03, 16.0)
     }
 
     /// Relative standard error of a mean over, or a rate from, so many.
@@ -395,16 +387,18 @@ impl Spread {
 /// What a request of each class counts for: its usual latency.
 ///
 /// Which classes happen to end in a window would else look like a change of throughput. They are
-/// learnt at the limit that is kept only: else a higher limit, under which all takes longer, would
-/// make its own throughput count for more.
+/// learnt at the limit that is kept only, and stay as they are during a trial: else a limit under
+/// which all takes longer would make its own throughput count for more.
 #[derive(Clone, Debug)]
 struct Weights {
     latencies: [Ewma; Class::COUNT],
+    settled: [f64; Class::COUNT],
 }
 
 impl Default for Weights {
     fn default() -> Self {
-        Self { latencies: core::array::from_fn(|_| Ewma::new(1.0 / 256.0)) }
+        let latencies = core::array::from_fn(|_| Ewma::new(1.0 / 256.0));
+        Self { latencies, settled: [1.0; Class::COUNT] }
     }
 }
 
@@ -413,7 +407,16 @@ impl Weights {
         self.latencies[class.row()].observe(latency);
     }
 
+    /// What was learnt counts from now on. Only ratios matter, and a class that was never seen
+    /// counts as much as the first.
+    fn settle(&mut self) {
+        let first = self.latencies.iter().find_map(Ewma::value).unwrap_or(1.0);
+        for (weight, latency) in self.settled.iter_mut().zip(&self.latencies) {
+            *weight = latency.value().unwrap_or(first);
+        }
+    }
+
     fn of(&self, class: Class) -> f64 {
-        self.latencies[class.row()].value().unwrap_or(0.0)
+        self.settled[class.row()]
     }
 }

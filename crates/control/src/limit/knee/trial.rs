@@ -17,8 +17,8 @@ const PROOF: f64 = 2.0;
 /// The same before that, when a change with time could be mistaken for the limit's doing.
 const PROOF_AT_ONCE: f64 = 3.0;
 
-/// Where latencies say that requests queue inside, fewer are let in as soon as it is proved that
-/// not even half of them would be missed.
+/// Where Little's law says that fewer are enough, they are let in as soon as it is proved that not
+/// even half of the others would be missed.
 const ELASTICITY_QUEUEING: f64 = 0.5;
 
 /// Where the other limit lies.
@@ -141,9 +141,12 @@ impl Trial {
         let is_queue = self.direction == Direction::Down
             && is_queueing
             && ELASTICITY_QUEUEING - gained >= proof * error;
-        let is_higher_better = gained > elasticity;
-        (is_proved || is_enough || is_queue).then_some(
-            match (self.direction, is_higher_better && !is_queue) {
+        // Between once and twice the threshold either is right: to tell such a limit from one that
+        // is just not worth it would take ten times the requests.
+        let is_indifferent = gained + proof * error <= 2.0 * elasticity;
+        let is_higher_better = gained > elasticity && !is_queue && !is_indifferent;
+        (is_proved || is_enough || is_queue || is_indifferent).then_some(
+            match (self.direction, is_higher_better) {
                 (Direction::Up, true) | (Direction::Down, false) => Arm::Other,
                 (Direction::Up, false) | (Direction::Down, true) => Arm::Kept,
             },

@@ -12,6 +12,9 @@ const LOADED: f64 = 0.5;
 /// ended while fewer ran than were allowed.
 const IDLE: u32 = 4;
 
+/// Those who exceed a new limit are waited for at most so many times as long as a request takes.
+const DRAIN: u32 = 8;
+
 /// Counts of one limit over some time.
 ///
 /// Throughput is taken over the time in which as many were inside as the limit allows, whether
@@ -23,6 +26,10 @@ pub(super) struct Window {
     in_flight: u32,
     last: Instant,
     settled_at: Instant,
+    /// For how long a new limit is left to show, and until when at most those who exceed it are
+    /// waited for before that.
+    settle: Duration,
+    drained_by: Instant,
     /// Requests served while full, each with its weight.
     pub(super) work: f64,
     /// Those requests.
@@ -32,28 +39,38 @@ pub(super) struct Window {
     /// All that were served, and what they took in seconds.
     pub(super) served: u32,
     latency_sum: f64,
+    square_sum: f64,
 }
 
 impl Window {
-    /// Begins anew, under `limit`. What ends within the first `latency` seconds began under another
-    /// limit, and within twice that, if too many are still inside.
+    /// Begins anew, under `limit`. If it is another one, what counts begins once those who exceed
+    /// it have left, since they are not as those who enter are, and `latency` seconds more have
+    /// passed.
     pub(super) fn begin(&mut self, now: Instant, limit: u32, latency: f64) {
-        let is_draining = self.in_flight > limit;
-        let settle = if limit == self.limit { 0.0 } else { latency };
-        let settle = if is_draining { settle * 2.0 } else { settle };
-        let settle = Duration::try_from_secs_f64(settle).unwrap_or_default();
+        let latency = if limit == self.limit { 0.0 } else { latency };
+        let settle = Duration::try_from_secs_f64(latency).unwrap_or_default();
         let (in_flight, last) = (self.in_flight, self.last);
-        *self = Self { limit, in_flight, last, settled_at: now + settle, ..Self::default() };
+        // A gate lets in a few more than its limit at any time: see there.
+        let drained_by = if in_flight > limit { now + settle * DRAIN } else { now };
+        let settled_at = now + settle;
+        *self = Self { limit, in_flight, last, settled_at, settle, drained_by, ..Self::default() };
     }
 
     /// Time has passed until `now`, and from now on so many are inside.
     pub(super) fn pass(&mut self, now: Instant, in_flight: u32) {
+        if self.is_draining(now) {
+            self.settled_at = now + self.settle;
+        }
         let from = self.last.max(self.settled_at);
         if self.is_full() {
             self.seconds += now.since(from).as_secs_f64();
         }
         self.last = self.last.max(now);
         self.in_flight = in_flight;
+    }
+
+    fn is_draining(&self, now: Instant) -> bool {
+        self.in_flight > self.limit && now < self.drained_by
     }
 
     /// One was served, and is still counted as inside.
@@ -63,6 +80,7 @@ impl Window {
         }
         self.served += 1;
         self.latency_sum += latency;
+        self.square_sum += latency * latency;
         if self.is_full() {
             self.work += weight;
             self.count += 1;
@@ -90,7 +108,13 @@ impl Window {
         self.latency_or(f64::INFINITY)
     }
 
-    /// The same, or `unknown`.
+    /// The square of the latencies' deviation over their mean; not finite if nothing was served.
+    pub(super) fn spread(&self) -> f64 {
+        let (count, mean) = (f64::from(self.served), self.latency());
+        (self.square_sum / count / (mean * mean) - 1.0).max(0.0) * count / (count - 1.0)
+    }
+
+    /// The mean latency, or `unknown`.
     pub(super) fn latency_or(&self, unknown: f64) -> f64 {
         if self.served == 0 { unknown } else { self.latency_sum / f64::from(self.served) }
     }
