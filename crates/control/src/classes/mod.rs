@@ -30,7 +30,8 @@
 //! for n in 0..20_000 {
 //!     let now = Instant::from_micros(n * 500);
 //!     let path = if n % 2 == 0 { "/orders/17" } else { "/items/3" };
-//!     let (_, key) = classes.on_request(now, &Request { method: "GET", path, size: None, headers: &[] });
+//!     let request = Request { method: "GET", path, size: None, headers: &[] };
+//!     let (_, key) = classes.on_request(now, &request);
 //!     classes.on_served(now, &key, Duration::from_millis(if n % 2 == 0 { 40 } else { 2 }));
 //! }
 //! let names: Vec<_> = classes.classes().map(|class| class.name).collect();

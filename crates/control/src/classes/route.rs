@@ -148,7 +148,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_panics_and_the_same_route_has_the_same_hash(path in ".{0,200}", id in 0..u64::MAX) {
+        fn the_same_route_has_the_same_hash(path in ".{0,200}", id in 0..u64::MAX) {
             let once = folded(&path);
             prop_assert!(once.starts_with('/'));
             prop_assert_eq!(hash(&path), hash(&path));

@@ -9,16 +9,17 @@
 //! ```
 //!
 //! A proxy cannot see the queues inside of a service, nor refuse what waits in them. So it lets in
-//! only what keeps the service busy (a [`LimitPolicy`](crate::limit::LimitPolicy) finds out how many
-//! that are), and the queue forms in front of the gate. There the one rule of all stages applies.
+//! only what keeps the service busy (a [`LimitPolicy`](crate::limit::LimitPolicy) finds out how
+//! many that are), and the queue forms in front of the gate. There the one rule of all stages
+//! applies.
 //!
 //! A request needs a place in its class and one of all. Requests of a class that waits for a lock
 //! inside then hold the few places that keep the lock busy, and not those of others. Where the
 //! places of all are what is scarce, classes take turns such that each gets the same time in
 //! places; a class of which nobody is inside gets a place at once.
 //!
-//! Feed arrivals and ends; after each, carry out all that [`Gate::poll`] hands out; then sleep until
-//! [`Gate::poll_timeout`] or the next fact.
+//! Feed arrivals and ends; after each, carry out all that [`Gate::poll`] hands out; then sleep
+//! until [`Gate::poll_timeout`] or the next fact.
 //!
 //! ```
 //! use seawall_control::controller::Init;
@@ -33,8 +34,10 @@
 //!
 //! let (now, class) = (Instant::ORIGIN, Class::default());
 //! let request = Context::new(Claims::default(), now);
-//! let Ok(Answer::Go(first)) = gate.on_arrival(now, class, &request, || "first") else { panic!() };
-//! let Ok(Answer::Wait(second)) = gate.on_arrival(now, class, &request, || "second") else { panic!() };
+//! let first = gate.on_arrival(now, class, &request, || "first");
+//! let Ok(Answer::Go(first)) = first else { panic!() };
+//! let second = gate.on_arrival(now, class, &request, || "second");
+//! let Ok(Answer::Wait(second)) = second else { panic!() };
 //!
 //! let later = Instant::from_micros(2_000);
 //! gate.on_end(later, first, End::Served);

@@ -110,7 +110,8 @@ impl Report {
             let inside = quantile(kind.inside.iter(), 0.5);
             let p99 = quantile(kind.latencies.iter(), 0.99);
             let (good, refused) = (self.good(index), f64::from(kind.refused) / self.seconds);
-            format!("{good:.0}/s good {refused:.0}/s refused, inside p50 {inside:.1} ms, p99 {p99:.1} ms")
+            let rates = format!("{good:.0}/s good {refused:.0}/s refused");
+            format!("{rates}, inside p50 {inside:.1} ms, p99 {p99:.1} ms")
         });
         let parts: Vec<_> = parts.collect();
         println!("{what}: {} | limit {} | {:?}", parts.join(" + "), self.limit, self.names);

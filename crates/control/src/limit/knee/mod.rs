@@ -356,8 +356,8 @@ impl LimitPolicy for Knee {
 /// How much latencies differ within a window: the square of their deviation over their mean.
 ///
 /// It stands for how unevenly requests end, on which the number of samples depends that two
-/// throughputs need to be told apart. For one place it is just that; for many it is as long as their
-/// times are independent, and too much where one queue sets the pace.
+/// throughputs need to be told apart. For one place it is just that; for many it is as long as
+/// their times are independent, and too much where one queue sets the pace.
 #[derive(Clone, Debug)]
 struct Spread(Ewma);
 
