@@ -17,7 +17,7 @@ FUZZ_SECONDS ?= 20
 STEP := scripts/step
 
 # Parts of the command that are left out of a first build, for what they need or how long they take.
-APPS := seawall-cli/search,seawall-cli/rocks,seawall-cli/columns,seawall-cli/node,seawall-bench-rpc/node
+APPS := seawall-cli/search,seawall-cli/rocks,seawall-cli/columns,seawall-cli/node,seawall-cli/otel,seawall-bench-rpc/node
 
 .PHONY: help
 help: ## Show this list.
@@ -43,6 +43,7 @@ test: ## Run all checks, the same as CI.
 	@$(STEP) 'Clippy' cargo clippy --workspace --all-targets --features $(APPS) --locked -- -D warnings
 	@$(STEP) 'Core without std' scripts/check-no-std
 	@$(STEP) 'Tests' cargo test --workspace --features $(APPS) --locked
+	@$(STEP) 'Dashboard and alerts' scripts/check-prometheus --features $(APPS)
 	@$(STEP) 'Stores behind services' cargo test -p seawall-graph --test stores --locked -- --ignored --test-threads 1
 	@$(STEP) 'Models of the locks' scripts/loom
 	@$(STEP) 'Stock memcached clients' scripts/interop-kv

@@ -13,6 +13,8 @@ mod load;
 #[cfg(feature = "node")]
 mod node;
 mod options;
+#[cfg(feature = "otel")]
+mod otel;
 mod output;
 mod pin;
 mod plans;

@@ -12,6 +12,8 @@
 //! assert!(names::ALL.contains(&names::REFUSALS));
 //! ```
 
+pub mod otel;
+
 use std::fmt;
 
 use seawall_control::estimate::BOUNDS;

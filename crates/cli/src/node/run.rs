@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use metrics_exporter_prometheus::PrometheusHandle;
 use seawall_control::config::duration;
 use seawall_control::scaling;
 use seawall_node::agent::Agent;
@@ -24,7 +25,7 @@ use crate::descriptors;
 use crate::live::{About, Hosts, Live, Source, View};
 use crate::options::{Settings, Sources, text, texts};
 use crate::output;
-use crate::serve::metrics;
+use crate::serve::metrics::{self, Recording};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -208,7 +209,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let mut agent = Agent::new(config, Box::new(scaler), interval, state)?;
     agent.status_mut().watchdog_starts = u64::from(watchdog.is_some());
     agent.respond()?;
-    let shown = endpoint.listen.map(|address| show(address, hosts, about)).transpose()?;
+    let recording = Recording::start(endpoint.listen.is_some(), None, Some(FORGOTTEN))?;
+    let recorded = recording.handle.clone();
+    let shown = endpoint.listen.zip(recorded);
+    let shown = shown.map(|(address, handle)| show(address, handle, hosts, about)).transpose()?;
     let begun = Instant::now();
     let (mut published, mut known) = (None, Vec::new());
     let (mut ready, id) = (None, watchdog.as_ref().and_then(Watchdog::id));
@@ -220,7 +224,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             ready = Some(output::print(&(serde_json::to_string(&line).unwrap_or_default() + "\n")));
         }
         let now = Instant::now();
-        if shown.is_some() && published.is_none_or(|last| now - last >= metrics::PERIOD) {
+        if recording.handle.is_some() && published.is_none_or(|last| now - last >= metrics::PERIOD)
+        {
             published = Some(now);
             publish::publish(status, &mut known);
         }
@@ -247,9 +252,14 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 /// Serves the metrics.
-fn show(address: SocketAddr, hosts: Hosts, about: String) -> Result<Live> {
+fn show(
+    address: SocketAddr,
+    handle: PrometheusHandle,
+    hosts: Hosts,
+    about: String,
+) -> Result<Live> {
     // Its passes publish; nobody has to ask for it.
-    let source = Source::recorder(metrics::record(Some(FORGOTTEN))?, None);
+    let source = Source::recorder(handle, None);
     let live = Live::start(address, View { source, about: About::new(about), hosts })?;
     tracing::info!(page = %live.url(), "live");
     Ok(live)

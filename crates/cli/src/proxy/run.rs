@@ -14,7 +14,7 @@ use tokio::time::interval;
 use super::{Options, describe};
 use crate::live::{self, About, Hosts, Live, View};
 use crate::output;
-use crate::serve::{metrics, stdin_end};
+use crate::serve::{metrics::Recording, stdin_end};
 
 /// How often files are looked at.
 const LOOK: Duration = Duration::from_secs(1);
@@ -22,11 +22,11 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Runs until SIGTERM, SIGINT, or what else ends it.
 pub(super) fn run(options: &Options, config: Config) -> Result<()> {
     let shown = config.metrics.clone();
-    let recorded = shown.listen.map(|_| metrics::record(None)).transpose()?;
+    let recording = Recording::start(shown.listen.is_some(), None, None)?;
     let proxy = Proxy::start(config)?; // what it records needs the recorder first
     let about = describe(&proxy.config(), proxy.address());
     let line = about.lines().next().unwrap_or_default();
-    let live = match shown.listen.zip(recorded) {
+    let live = match shown.listen.zip(recording.handle.clone()) {
         None => None,
         Some((address, handle)) => {
             let source = live::Source::recorder(handle, None);

@@ -29,6 +29,40 @@ impl Published {
     }
 }
 
+/// What the process records, if anybody is to see it.
+pub(crate) struct Recording {
+    pub(crate) handle: Option<PrometheusHandle>,
+    #[cfg(feature = "otel")]
+    _exporter: Option<crate::otel::Exporter>,
+}
+
+impl Recording {
+    /// Records from now on if there is a listener that shows it, or if it is to be exported: to
+    /// `endpoint`, or to where the environment says.
+    ///
+    /// # Errors
+    ///
+    /// Names what is wrong with the export that is asked for.
+    #[cfg_attr(not(feature = "otel"), expect(unused_variables, reason = "nobody exports"))]
+    pub(crate) fn start(
+        shown: bool,
+        endpoint: Option<&str>,
+        idle: Option<Duration>,
+    ) -> Result<Self> {
+        #[cfg(feature = "otel")]
+        if let Some(export) = crate::otel::Config::read(endpoint)? {
+            let handle = record(idle)?;
+            let exporter = crate::otel::Exporter::start(export, handle.clone())?;
+            return Ok(Self { handle: Some(handle), _exporter: Some(exporter) });
+        }
+        Ok(Self {
+            handle: shown.then(|| record(idle)).transpose()?,
+            #[cfg(feature = "otel")]
+            _exporter: None,
+        })
+    }
+}
+
 /// Keeps what the process records from now on, under the names and with the words of
 /// [`names::ALL`]. What has not been handed over for as long as `idle` is not shown any more, nor
 /// kept. Who has the handle calls its `run_upkeep` now and then.
@@ -36,7 +70,7 @@ impl Published {
 /// # Errors
 ///
 /// If somebody keeps it already.
-pub(crate) fn record(idle: Option<Duration>) -> Result<PrometheusHandle> {
+fn record(idle: Option<Duration>) -> Result<PrometheusHandle> {
     let mut builder = PrometheusBuilder::new();
     for metric in names::ALL.iter().filter(|metric| metric.kind == Kind::Histogram) {
         let name = Matcher::Full(metric.name.into());

@@ -26,7 +26,7 @@ use seawall_measure::{Paths, ServiceTime};
 use seawall_sync::contention;
 use toml::Value;
 
-use self::metrics::Published;
+use self::metrics::{Published, Recording};
 use crate::descriptors;
 use crate::live::{self, About, Hosts, Live, View};
 use crate::options::{Settings, Sources, text, texts};
@@ -144,6 +144,12 @@ pub(crate) struct Options {
     /// names, and addresses in digits]
     #[arg(long, global = true, value_name = "NAME")]
     allow_host: Vec<String>,
+
+    /// Send metrics to this OpenTelemetry collector, too, such as http://127.0.0.1:4318 [default:
+    /// $OTEL_EXPORTER_OTLP_ENDPOINT, or nowhere]
+    #[cfg(feature = "otel")]
+    #[arg(long, global = true, value_name = "URL")]
+    otlp_endpoint: Option<String>,
 
     /// Share a page of metrics with the node agent in this folder [default: $SEAWALL_PAGES, or
     /// none]
@@ -275,10 +281,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     let mut machine = Machine::start(&config, config.needs(&options.service))?;
     // Before anything is counted.
-    let recorded = config.metrics.listen.map(|_| metrics::record(None)).transpose()?;
+    let recording =
+        Recording::start(config.metrics.listen.is_some(), options.otlp_endpoint(), None)?;
+    let is_recorded = recording.handle.is_some();
     let running = Running::start(&options.service, &config).map_err(advised)?;
     let (publisher, asks) = live::asks();
     let about = describe(&options.service, &config, &running.ready(None));
+    let recorded = recording.handle.clone();
     let source = recorded.map(|handle| live::Source::recorder(handle, Some(publisher)));
     let shown = source.map(|source| show(&config, source, &about)).transpose()?.flatten();
     let stop = Stop::listen(options.until_stdin_ends)?;
@@ -293,7 +302,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let mut published = Published::default();
     machine.while_told(&running, |gauges| {
         stop.wait_and_publish(metrics::PERIOD, asks, || {
-            if shown.is_some() {
+            if is_recorded {
                 published.update(running.stats());
                 gauges.publish();
             }
@@ -301,6 +310,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     });
     let contended = contention::report(); // stages are known while they live
     let stats = running.stats();
+    if is_recorded {
+        published.update(stats.clone()); // for the last export
+    }
+    drop(recording);
     running.shutdown(GRACE);
     if options.json {
         return output::print(&stages::json(&contended, requests::classes(&stats))?);
@@ -316,6 +329,16 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         eprintln!("contended stages:\n{contended}");
     }
     Ok(())
+}
+
+impl Options {
+    /// The collector that metrics are sent to, if a flag says which.
+    fn otlp_endpoint(&self) -> Option<&str> {
+        #[cfg(feature = "otel")]
+        return self.otlp_endpoint.as_deref();
+        #[cfg(not(feature = "otel"))]
+        None
+    }
 }
 
 /// Serves the metrics where that is wanted.

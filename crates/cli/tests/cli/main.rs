@@ -5,6 +5,7 @@ mod columns;
 mod compare;
 mod config;
 mod crowd;
+mod dashboard;
 mod demo;
 mod errors;
 mod graph;
@@ -13,6 +14,8 @@ mod live;
 mod load;
 mod machine;
 mod metrics;
+#[cfg(feature = "otel")]
+mod otel;
 mod pages;
 mod paths;
 mod privileges;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use seawall_measure::names;
+use seawall_measure::names::{self, Kind, Metric};
 
 use crate::support::until;
 use crate::watched::{Watched, name_of};
@@ -83,10 +83,17 @@ fn nothing_else_is_shown() {
 /// Whether a line is of a metric in the vocabulary and has the labels which that promises.
 fn is_known(line: &str) -> bool {
     let name = name_of(line).expect("it is a series");
-    let Some(metric) = names::ALL.iter().find(|metric| metric.name == name) else { return false };
+    let is_histogram = |metric: &&Metric| {
+        let suffix = name.strip_prefix(metric.name);
+        let suffix = suffix.filter(|_| metric.kind == Kind::Histogram);
+        suffix.is_some_and(|suffix| ["_bucket", "_sum", "_count"].contains(&suffix))
+    };
+    let known = names::ALL.iter().find(|metric| metric.name == name || is_histogram(metric));
+    let Some(metric) = known else { return false };
     let labels = line.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
     let labels = labels.map_or("", |(labels, _)| labels);
     let labels: Vec<&str> =
         labels.split(',').filter_map(|label| Some(label.split_once('=')?.0)).collect();
+    let labels: Vec<&str> = labels.into_iter().filter(|label| *label != "le").collect();
     labels == metric.labels
 }

@@ -174,6 +174,16 @@ impl Served {
         Self::start_exactly(&[&fixed, arguments].concat())
     }
 
+    /// Starts a server in an environment that has these variables, too.
+    #[cfg(feature = "otel")]
+    #[track_caller]
+    pub(crate) fn start_in(environment: &[(&str, &str)], arguments: &[&str]) -> Self {
+        let fixed = ["serve", "--listen", "127.0.0.1:0", "--slo", "5s", "--until-stdin-ends"];
+        let arguments = [&fixed, arguments].concat();
+        let mut command = command(&arguments);
+        Self::spawn(command.envs(environment.iter().copied()), &arguments)
+    }
+
     /// The same without any other arguments.
     #[track_caller]
     pub(crate) fn start_exactly(arguments: &[&str]) -> Self {
