@@ -29,6 +29,8 @@ use crate::clock;
 
 /// A queue behind the entry that the layer is to know of, such as the one in front of what a
 /// handler calls.
+///
+/// It is asked under the layer's own lock: an answer that is at hand, and no call of the layer.
 pub trait Queue: Send + Sync {
     /// As what its wait counts.
     fn stage(&self) -> Stage;
