@@ -10,15 +10,30 @@ use serde::{Deserialize, Serialize};
 use crate::breakwater::{self, Breakwater};
 use crate::config::ConfigError;
 use crate::controller::Algorithm;
+use crate::limit::{bbr, envoy, gradient2, vegas};
 use crate::open::Open;
 use crate::privilege::Bounded;
 use crate::protego::{self, Protego};
 use crate::svalinn::{self, Svalinn};
-use crate::{client, codel, credit, dagor, limit, seda, utility, window};
+use crate::{client, codel, credit, dagor, limit, seda, sre, utility, window};
 
 /// Names of all algorithms, in the order in which help texts show them.
-pub const NAMES: [&str; 9] =
-    ["none", "aimd", "codel", "window", "seda", "dagor", "breakwater", "protego", "svalinn"];
+pub const NAMES: [&str; 14] = [
+    "none",
+    "aimd",
+    "vegas",
+    "gradient2",
+    "envoy",
+    "bbr",
+    "sre",
+    "codel",
+    "window",
+    "seda",
+    "dagor",
+    "breakwater",
+    "protego",
+    "svalinn",
+];
 
 /// Which algorithm admits requests, and the parameters of all of them.
 ///
@@ -37,6 +52,16 @@ pub struct Config {
     pub svalinn: svalinn::Config,
     /// Parameters of `aimd`.
     pub aimd: limit::AimdConfig,
+    /// Parameters of `vegas`.
+    pub vegas: vegas::Config,
+    /// Parameters of `gradient2`.
+    pub gradient2: gradient2::Config,
+    /// Parameters of `envoy`.
+    pub envoy: envoy::Config,
+    /// Parameters of `bbr`.
+    pub bbr: bbr::Config,
+    /// Parameters of `sre`.
+    pub sre: sre::Config,
     /// Parameters of `codel`.
     pub codel: codel::Config,
     /// Parameters of `window`.
@@ -60,6 +85,11 @@ impl Default for Config {
             protego: protego::Config::default(),
             svalinn: svalinn::Config::default(),
             aimd: limit::AimdConfig::default(),
+            vegas: vegas::Config::default(),
+            gradient2: gradient2::Config::default(),
+            envoy: envoy::Config::default(),
+            bbr: bbr::Config::default(),
+            sre: sre::Config::default(),
             codel: codel::Config::default(),
             window: window::Config::default(),
             seda: seda::Config::default(),
@@ -96,6 +126,11 @@ impl Config {
         self.protego.validate()?;
         let utility = self.svalinn.validate(read)?;
         self.aimd.validate()?;
+        self.vegas.validate()?;
+        self.gradient2.validate()?;
+        self.envoy.validate()?;
+        self.bbr.validate()?;
+        self.sre.validate()?;
         self.codel.validate()?;
         self.window.validate()?;
         self.seda.validate()?;
@@ -105,6 +140,11 @@ impl Config {
         Ok(match self.algorithm.as_str() {
             "none" => self.bounded(Open),
             "aimd" => self.bounded(self.aimd.clone()),
+            "vegas" => self.bounded(self.vegas.clone()),
+            "gradient2" => self.bounded(self.gradient2.clone()),
+            "envoy" => self.bounded(self.envoy.clone()),
+            "bbr" => self.bounded(self.bbr.clone()),
+            "sre" => self.bounded(self.sre.clone()),
             "codel" => self.bounded(self.codel.clone()),
             "window" => self.bounded(self.window.clone()),
             "seda" => self.bounded(self.seda.clone()),

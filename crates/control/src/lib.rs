@@ -80,6 +80,7 @@ pub mod retry;
 pub mod scaling;
 pub mod secret;
 pub mod seda;
+pub mod sre;
 pub mod steer;
 pub mod svalinn;
 pub mod time;

@@ -51,6 +51,10 @@ impl<A: Algorithm> Algorithm for Bounded<A> {
         self.algorithm.bounds_waits()
     }
 
+    fn asks_for_cpu(&self) -> bool {
+        self.algorithm.asks_for_cpu()
+    }
+
     fn server(self: Arc<Self>, init: Init) -> Box<dyn ServerController> {
         let controller = self.algorithm.clone().server(init);
         Box::new(Server::new(controller, self.privileged_max))

@@ -104,6 +104,45 @@ fn baselines_stay_useful_where_they_are_meant_for() {
 }
 
 #[test]
+fn the_limits_of_others_stay_useful_where_they_are_meant_for() {
+    // Their numbers are for services of milliseconds and tens of cores. This one has a core, so
+    // that twenty in flight are too many already, and two seconds to learn, where windows of one
+    // bring a limit down by one, and an average takes eleven.
+    let gradient2 = "gradient2 gradient2 = { limit_min = 2, limit_initial = 8 }";
+    let go_zero = "bbr bbr = { cpu_interval = '5ms', resolution = '100us' }";
+    let windows = "vegas vegas = { windowed = true, limit_initial = 8 }";
+    let floor = "envoy envoy = { min_concurrency_limit = 2 }";
+    for (name, least) in [
+        ("vegas", 0.9),
+        (windows, 0.9),
+        (gradient2, 0.9),
+        ("envoy", 0.9),
+        (floor, 0.9),
+        (go_zero, 0.9),
+        ("sre", 0.9),
+    ] {
+        for clients in [1, 10, 100] {
+            let goodput = goodput(name, clients);
+            assert!(goodput > least, "{name}, {clients} clients: {goodput}");
+        }
+    }
+}
+
+#[test]
+fn aegis_has_to_have_seen_the_server_without_a_queue() {
+    let aegis = "bbr bbr = { variant = 'aegis', cpu_interval = '5ms', resolution = '100us' }";
+    // Overloaded from the start, the least latency that it knows is that of a long queue.
+    assert_eq!(steady(aegis, 10, 2.0).good, 0);
+    let mut world = world(aegis, 10, 11);
+    world.offer(0.5 * CAPACITY, Duration::from_secs(1));
+    world.offer(2.0 * CAPACITY, Duration::from_secs(2));
+    world.forget();
+    world.offer(2.0 * CAPACITY, Duration::from_secs(1));
+    let goodput = world.tally.good as f64 / CAPACITY;
+    assert!(goodput > 0.8, "{goodput}");
+}
+
+#[test]
 fn a_crowd_of_windows_is_too_much_for_any_server() {
     // Each is at least one request (Breakwater, figure 1 b).
     let tally = steady("window", 1_000, 2.0);

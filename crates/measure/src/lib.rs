@@ -17,7 +17,7 @@
 //! takes no entropy from the system and iterates over no randomly ordered map. Time is an
 //! [`Instant`](seawall_control::Instant) that the caller chooses, so that a simulation repeats
 //! itself bit by bit and a live run can be replayed with the same arrivals. Apart from it stand
-//! [`memory`] and [`power`], which read what the hardware of a live run counts.
+//! [`memory`], [`power`] and [`cpu`], which read what the hardware of a live run counts.
 //!
 //! The load is *open loop*: the schedule says when each request is due, and a slow server does not
 //! slow the schedule down. Latency counts from the scheduled time, so that a request which had to
@@ -70,6 +70,7 @@
 
 pub mod arrivals;
 pub use seawall_control::config::duration;
+pub mod cpu;
 pub mod graph;
 mod kernel;
 pub mod keys;

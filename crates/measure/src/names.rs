@@ -251,6 +251,8 @@ metrics! {
         "Requests that a client lets itself have outstanding";
     CLIENT_RATE = "seawall_client_rate", Gauge, Count, [],
         "Requests that a client lets itself send in a second";
+    CLIENT_DROP_PROBABILITY = "seawall_client_drop_probability", Gauge, Count, [],
+        "Part of its requests that a client drops, from 0 to 1";
 
     // Clients in front of HTTP and gRPC services.
     CLIENT_ATTEMPTS = "seawall_client_attempts_total", Counter, Count, ["upstream", "outcome"],

@@ -87,6 +87,11 @@ fn scenario(seed: u64) -> Scenario {
     if rng.chance(0.4) {
         replicate(rng, &mut scenario);
     }
+    if rng.chance(0.2) {
+        scenario.workload.errors = rng.uniform();
+    }
+    // These runs are too short for the average of the CPU's use that it waits for.
+    scenario.admission.bbr.cpu_threshold = *pick(rng, &[None, Some(0.0)]);
     scenario
 }
 

@@ -8,12 +8,24 @@ use super::config::Config;
 /// What can be set and is not by default: tables, and their options with an example each, which is
 /// what they default to under an SLO of 2 ms if that is known. TOML cannot say that something is
 /// unset, so these are printed as comments.
-const EXAMPLES: [(&str, &[(&str, &str)]); 17] = [
+const EXAMPLES: [(&str, &[(&str, &str)]); 19] = [
     ("server", &[("target_delay", "2ms"), ("network_p99", "150us"), ("service_p99", "460us")]),
     ("server.admission.client.retry", &[("patience", "100us")]),
     ("synthetic", &[("wait", "const:2ms")]),
     ("server.admission.breakwater", &[("target_delay", "800us"), ("drop_delay", "1600us")]),
     ("server.admission.aimd", &[("latency_target", "1ms")]),
+    ("server.admission.envoy", &[("min_concurrency_limit", "3"), ("fixed_value", "1ms")]),
+    (
+        "server.admission.bbr",
+        &[
+            ("cpu_threshold", "0.9"),
+            ("window", "5s"),
+            ("buckets", "50"),
+            ("cpu_interval", "250ms"),
+            ("cool_off", "1s"),
+            ("resolution", "1ms"),
+        ],
+    ),
     ("server.admission.codel", &[("target", "500us"), ("interval", "500us")]),
     ("server.admission.seda", &[("target", "1200us"), ("server_drop_delay", "2200us")]),
     ("server.admission.svalinn", &[("warm_up", "100us"), ("monitor", "1ms")]),
@@ -63,8 +75,8 @@ pub(super) fn file(config: &Config) -> Result<String> {
 fn unset(set: &Table, table: &str) -> String {
     let examples = EXAMPLES.iter().filter(|(name, _)| *name == table).flat_map(|(_, lines)| *lines);
     let unset = examples.filter(|(key, _)| find(set, &format!("{table}.{key}")).is_none());
-    let quoted = |value: &str| match value.parse::<u64>() {
-        Ok(number) => number.to_string(),
+    let quoted = |value: &str| match value.parse::<f64>() {
+        Ok(_) => value.to_owned(),
         Err(_) => format!("\"{value}\""),
     };
     unset.map(|(key, value)| format!("# {key} = {}\n", quoted(value))).collect()
@@ -105,7 +117,7 @@ mod tests {
         let file = file(&Config::default()).unwrap();
         let (options, tls) = file.split_once("\n# [server.tls]\n").unwrap();
         let comments: Vec<&str> = options.lines().filter(|line| line.starts_with("# ")).collect();
-        assert_eq!(comments.len(), 24, "{file}");
+        assert_eq!(comments.len(), 32, "{file}");
         for comment in comments {
             read(&options.replace(comment, &comment[2..]));
         }

@@ -159,6 +159,11 @@ pub enum Signal {
         /// From and to memory, mean since the signal before.
         bytes_per_second: f64,
     },
+    /// Use of the CPU that the service may have: of its cores, or of its quota.
+    Cpu {
+        /// From 0 to 1, mean since the signal before.
+        utilization: f64,
+    },
 }
 
 /// What becomes of a request at a decision point.

@@ -106,6 +106,11 @@ pub trait Algorithm: fmt::Debug + Send + Sync {
         true
     }
 
+    /// True if its server half decides by [`Signal::Cpu`]: who can measure that tells it.
+    fn asks_for_cpu(&self) -> bool {
+        false
+    }
+
     /// A new server half.
     fn server(self: Arc<Self>, init: Init) -> Box<dyn ServerController>;
 

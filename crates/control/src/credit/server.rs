@@ -497,7 +497,7 @@ impl<P: PoolPolicy> ServerController for Server<P> {
     fn on_signal(&mut self, now: Instant, signal: Signal) {
         match signal {
             Signal::QueueDelay(delay) => self.observe_delay(delay),
-            Signal::Power { .. } | Signal::Bandwidth { .. } => {}
+            Signal::Power { .. } | Signal::Bandwidth { .. } | Signal::Cpu { .. } => {}
         }
         self.policy.on_signal(now, signal);
     }

@@ -121,6 +121,8 @@ impl Parties {
             Op::Delay(power) => {
                 self.queue_delay = Duration::from_nanos(1 << (power % 40));
                 self.server.on_signal(self.now, Signal::QueueDelay(self.queue_delay));
+                let utilization = f64::from(power) / 255.0;
+                self.server.on_signal(self.now, Signal::Cpu { utilization });
             }
             Op::Timeout => self.handle_timeouts(),
         }
@@ -150,6 +152,7 @@ impl Parties {
             }
             self.now = self.now + Duration::from_millis(1);
             self.server.on_signal(self.now, Signal::QueueDelay(Duration::ZERO));
+            self.server.on_signal(self.now, Signal::Cpu { utilization: 0.0 });
             self.handle_timeouts();
             for at in 0..SESSIONS as u8 {
                 self.submit(at, Priority::default(), true);

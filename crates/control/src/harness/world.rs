@@ -15,7 +15,10 @@ use crate::lanes::Lanes;
 use crate::predict::queue::RunQueue;
 use crate::random::Rng;
 use crate::request::{Identity, Priority, Stage};
-use crate::time::Instant;
+use crate::time::{Instant, nanos};
+
+/// How often, at most, the server is told how busy its cores are.
+const CPU_PERIOD: Duration = Duration::from_millis(5);
 
 /// What lies between a client and the server.
 #[derive(Clone, Copy, Debug)]
@@ -103,6 +106,9 @@ pub struct World {
     clients: Vec<Option<Outbox<Call>>>,
     run_queue: Lanes<(Sent, Instant)>,
     idle_cores: u32,
+    /// Nanoseconds that its cores have worked, until when, and both when it was told last.
+    worked: (u64, Instant),
+    told: (u64, Instant),
     service: Duration,
     budget: Option<Duration>,
     predictor: RunQueue,
@@ -125,6 +131,8 @@ impl World {
             clients: Vec::new(),
             run_queue: Lanes::default(),
             idle_cores: init.cores,
+            worked: (0, init.now),
+            told: (0, init.now),
             service,
             budget: None,
             predictor: RunQueue::new(init.cores),
@@ -258,6 +266,7 @@ impl World {
                 }
             }
             Event::Done { sent, arrived } => {
+                self.count_work();
                 self.idle_cores += 1;
                 self.start_next();
                 self.reply(sent, arrived, Outcome::Done);
@@ -340,6 +349,7 @@ impl World {
                 self.reply(sent, arrived, Outcome::Refused(Stage::RUN_QUEUE));
                 continue;
             }
+            self.count_work();
             self.idle_cores -= 1;
             let service = self.rng.exponential_duration(self.service);
             self.predictor.on_served(service, service);
@@ -369,6 +379,21 @@ impl World {
 
     fn signal(&mut self) {
         self.server.on_signal(self.now, Signal::QueueDelay(self.queue_delay()));
+        let since = self.now.since(self.told.1);
+        if since >= CPU_PERIOD {
+            self.count_work();
+            let worked = (self.worked.0 - self.told.0) as f64;
+            let utilization = worked / (nanos(since) as f64 * f64::from(self.init.cores));
+            self.told = self.worked;
+            self.server.on_signal(self.now, Signal::Cpu { utilization });
+        }
+    }
+
+    /// What the cores have done since this was called before.
+    fn count_work(&mut self) {
+        let (worked, until) = self.worked;
+        let busy = u64::from(self.init.cores - self.idle_cores);
+        self.worked = (worked + busy * nanos(self.now.since(until)), self.now);
     }
 
     fn queue_delay(&self) -> Duration {

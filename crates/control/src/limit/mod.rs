@@ -4,16 +4,29 @@
 //! The mechanism counts what is in flight; a [`LimitPolicy`] only chooses the limit. What is
 //! refused has already cost a message and its parsing, which is what credits avoid (Breakwater
 //! §2.2).
+//!
+//! Beside [`Aimd`] and [`Knee`] there are the limits that services use today, to compare with and
+//! to move over from: [`vegas`] and [`gradient2`] of Netflix's concurrency-limits, the gradient
+//! controller of [`envoy`], and the shedder of go-zero and of kratos's aegis, [`bbr`]. They do what
+//! their own code does, whatever that is worth where: `docs/limits.md` says what each of them does
+//! not see.
 
 mod aimd;
+pub mod bbr;
+pub mod envoy;
 mod fixed;
+pub mod gradient2;
+mod history;
 pub mod knee;
 mod named;
+mod sampling;
+pub mod vegas;
 
 pub use aimd::{Aimd, Config as AimdConfig};
 pub use fixed::Fixed;
 pub use knee::Knee;
 pub use named::{Config, NAMES};
+pub use sampling::Config as WindowConfig;
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -25,11 +38,17 @@ use crate::controller::{
 use crate::metrics::Metrics;
 use crate::request::{Class, Rejected, Stage};
 use crate::time::Instant;
+use history::History;
 
 /// Chooses how many requests may be in the server, or behind a [gate](crate::gate), at once.
 ///
 /// Each request that is let in is followed by one sample or one failure. `now` never decreases.
 pub trait LimitPolicy: fmt::Debug + Send {
+    /// Whether one more may enter while so many are in there.
+    fn admits(&mut self, _now: Instant, in_flight: u32) -> bool {
+        in_flight < self.limit()
+    }
+
     /// A request was let in; there are `in_flight` now, itself included.
     fn on_start(&mut self, _now: Instant, _in_flight: u32) {}
 
@@ -38,6 +57,17 @@ pub trait LimitPolicy: fmt::Debug + Send {
 
     /// A request that was let in has ended, and was not served: how long it took proves nothing.
     fn on_failure(&mut self, _now: Instant, _failure: &Failure) {}
+
+    /// Something was measured.
+    fn on_signal(&mut self, _now: Instant, _signal: Signal) {}
+
+    /// The time that [`poll_timeout`](Self::poll_timeout) named has come.
+    fn handle_timeout(&mut self, _now: Instant) {}
+
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next.
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
 
     /// The limit that counts now, at least 1.
     fn limit(&self) -> u32;
@@ -108,11 +138,19 @@ pub struct Server<P> {
     policy: P,
     /// Requests that have arrived and whose reply is not ready.
     in_flight: u32,
-    /// The same by the slot of their session: one that closes takes its requests with it.
-    by_session: Vec<u32>,
     /// Those of them that were refused here: they take no place.
     refused: u32,
+    /// Both by the slot of their session: one that closes takes its requests with it.
+    by_session: Vec<Counts>,
+    history: History,
     queue_delay: Duration,
+}
+
+/// Requests of one session.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    in_flight: u32,
+    refused: u32,
 }
 
 impl<P: LimitPolicy> Server<P> {
@@ -121,10 +159,16 @@ impl<P: LimitPolicy> Server<P> {
         Self {
             policy,
             in_flight: 0,
-            by_session: Vec::new(),
             refused: 0,
+            by_session: Vec::new(),
+            history: History::default(),
             queue_delay: Duration::ZERO,
         }
+    }
+
+    /// Requests that take a place.
+    fn admitted(&self) -> u32 {
+        self.in_flight - self.refused
     }
 }
 
@@ -133,11 +177,12 @@ impl<P: LimitPolicy> ServerController for Server<P> {
         let slot = session.slot as usize;
         match event {
             SessionEvent::Opened(_) if self.by_session.len() <= slot => {
-                self.by_session.resize(slot + 1, 0);
+                self.by_session.resize(slot + 1, Counts::default());
             }
             SessionEvent::Closed => {
-                self.in_flight -= core::mem::take(&mut self.by_session[slot]);
-                self.refused = self.refused.min(self.in_flight);
+                let gone = core::mem::take(&mut self.by_session[slot]);
+                self.in_flight -= gone.in_flight;
+                self.refused -= gone.refused;
             }
             _ => {}
         }
@@ -145,22 +190,29 @@ impl<P: LimitPolicy> ServerController for Server<P> {
 
     fn on_arrival(&mut self, now: Instant, arrival: &Arrival) -> Verdict {
         self.queue_delay = arrival.queue_delay;
+        let admits = !arrival.droppable || self.policy.admits(now, self.admitted());
         self.in_flight += 1;
-        self.by_session[arrival.session.slot as usize] += 1;
-        if arrival.droppable && self.in_flight - self.refused > self.policy.limit() {
+        let counts = &mut self.by_session[arrival.session.slot as usize];
+        counts.in_flight += 1;
+        if !admits {
+            counts.refused += 1;
             self.refused += 1;
-            return Verdict::Refuse(Rejected::overload(Stage::ADMISSION, arrival.queue_delay));
+            return Verdict::Refuse(Refusal::overload(Stage::ADMISSION, arrival.queue_delay));
         }
-        self.policy.on_start(now, self.in_flight - self.refused);
+        let in_flight = self.admitted();
+        self.history.on_arrival(now, in_flight);
+        self.policy.on_start(now, in_flight);
         Verdict::Admit
     }
 
     fn on_completion(&mut self, now: Instant, completion: &Completion) {
         let latency = now.since(completion.arrived);
-        let in_flight = self.in_flight - self.refused;
+        let in_flight = self.admitted().max(1);
         match completion.outcome {
             Outcome::Done => {
-                let sample = Sample { class: completion.class, ..Sample::new(latency, in_flight) };
+                let in_flight_start = self.history.at(completion.arrived).unwrap_or(in_flight);
+                let class = completion.class;
+                let sample = Sample { latency, in_flight, in_flight_start, class };
                 self.policy.on_sample(now, &sample);
             }
             // Refused at entry, here or by the privilege's bound: it never was in there.
@@ -174,24 +226,40 @@ impl<P: LimitPolicy> ServerController for Server<P> {
                 self.policy.on_failure(now, &failure);
             }
         }
+        let counts = &mut self.by_session[completion.session.slot as usize];
         self.in_flight -= 1;
-        self.by_session[completion.session.slot as usize] -= 1;
-        if completion.outcome == Outcome::Refused(Stage::ADMISSION) {
-            self.refused = self.refused.saturating_sub(1);
-        }
-        // A refusal at entry for another reason may have been taken for one of ours.
-        self.refused = self.refused.min(self.in_flight);
+        counts.in_flight -= 1;
+        // A refusal at entry for another reason may be taken for one of ours.
+        let was_refused = completion.outcome == Outcome::Refused(Stage::ADMISSION);
+        let refused = counts.refused.saturating_sub(u32::from(was_refused)).min(counts.in_flight);
+        self.refused -= counts.refused - refused;
+        counts.refused = refused;
     }
 
-    fn on_signal(&mut self, _now: Instant, signal: Signal) {
+    fn on_signal(&mut self, now: Instant, signal: Signal) {
         if let Signal::QueueDelay(delay) = signal {
             self.queue_delay = delay;
         }
+        self.policy.on_signal(now, signal);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.policy.handle_timeout(now);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.policy.poll_timeout()
     }
 
     fn check(&self) -> Result<(), &'static str> {
-        let by_session = self.by_session.iter().sum();
-        if self.in_flight == by_session { Ok(()) } else { Err("in flight is not their sum") }
+        let sum = |of: fn(&Counts) -> u32| self.by_session.iter().map(of).sum::<u32>();
+        if self.in_flight != sum(|counts| counts.in_flight) {
+            return Err("in flight is not the sum of the sessions'");
+        }
+        if self.refused != sum(|counts| counts.refused) || self.refused > self.in_flight {
+            return Err("refused is not the sum of the sessions', or more than in flight");
+        }
+        Ok(())
     }
 
     fn metrics(&self) -> Metrics {
@@ -239,5 +307,46 @@ mod tests {
         let done = Completion::new(session, Outcome::Done, Instant::ORIGIN);
         server.on_completion(Instant::ORIGIN, &done);
         assert!(arrive(&mut server), "a place is free although refusals are not answered yet");
+    }
+
+    /// A limit that notes what it is told.
+    #[derive(Debug, Default)]
+    struct Notes(Vec<(Option<FailureKind>, u32, u32)>);
+
+    impl LimitPolicy for Notes {
+        fn on_sample(&mut self, _now: Instant, sample: &Sample) {
+            self.0.push((None, sample.in_flight_start, sample.in_flight));
+        }
+
+        fn on_failure(&mut self, _now: Instant, failure: &Failure) {
+            self.0.push((Some(failure.kind), 0, failure.in_flight));
+        }
+
+        fn limit(&self) -> u32 {
+            3
+        }
+    }
+
+    #[test]
+    fn a_policy_hears_of_each_end_and_of_how_many_there_were() {
+        let mut server = Server::new(Notes::default());
+        let session = SessionId { slot: 0, generation: 0 };
+        server.on_session(Instant::ORIGIN, session, SessionEvent::Opened(Identity::default()));
+        let at = Instant::from_micros;
+        for us in 1..=4 {
+            let verdict = server.on_arrival(at(us), &Arrival::new(session));
+            assert_eq!(verdict == Verdict::Admit, us < 4);
+        }
+        for (us, outcome) in [
+            (2, Outcome::Done),
+            (4, Outcome::Refused(Stage::ADMISSION)),
+            (1, Outcome::Refused(Stage::RUN_QUEUE)),
+            (3, Outcome::Cancelled),
+        ] {
+            server.on_completion(at(9), &Completion::new(session, outcome, at(us)));
+        }
+        let refused = (Some(FailureKind::Refused), 0, 2);
+        let cancelled = (Some(FailureKind::Cancelled), 0, 1);
+        assert_eq!(server.policy.0, [(None, 2, 3), refused, cancelled]);
     }
 }

@@ -132,7 +132,7 @@ impl Laboratory {
         match signal {
             Signal::Power { watts } => self.power.observe(watts),
             Signal::Bandwidth { bytes_per_second } => self.bandwidth.observe(bytes_per_second),
-            Signal::QueueDelay(_) => {}
+            Signal::QueueDelay(_) | Signal::Cpu { .. } => {}
         }
     }
 

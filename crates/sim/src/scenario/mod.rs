@@ -201,6 +201,7 @@ mod tests {
         };
         assert_eq!(field("slo = '0s'"), "slo");
         assert_eq!(field("workload.clients = 0"), "workload.clients");
+        assert_eq!(field("workload.errors = 1.5"), "workload.errors");
         assert_eq!(field("workload.load = '1e9x'"), "workload.load");
         assert_eq!(field("server.cores = 0"), "server.cores");
         assert_eq!(field("server.memory.bandwidth = '0B'"), "server.memory.bandwidth");

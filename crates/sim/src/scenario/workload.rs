@@ -29,6 +29,9 @@ pub struct Workload {
     /// Kinds of requests, each with its share. Default: one kind, `all`.
     #[serde(rename = "class", skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<Class>,
+    /// Which part of all requests ends in an error of the service as soon as its handler begins: a
+    /// reply as others to admission, and quicker. Default 0.
+    pub errors: f64,
     /// Changes of their shares.
     #[serde(rename = "shift", skip_serializing_if = "Vec::is_empty")]
     pub shifts: Vec<MixShift>,
@@ -137,6 +140,7 @@ impl Default for Workload {
             arrivals: Process::default(),
             service: ServiceTime::exponential(Duration::from_micros(10)),
             classes: Vec::new(),
+            errors: 0.0,
             shifts: Vec::new(),
             deadline: None,
             budget: None,
@@ -199,6 +203,7 @@ impl Workload {
 
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
         ConfigError::check_range("workload.clients", self.clients, 1..=100_000)?;
+        ConfigError::check_range("workload.errors", self.errors, 0.0..=1.0)?;
         if self.classes.len() > CLASSES_MAX {
             return Err(ConfigError::new("workload.class", "give at most 8 classes"));
         }

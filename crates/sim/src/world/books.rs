@@ -106,7 +106,7 @@ impl Books {
     pub(super) fn ended(&mut self, open: bool, state: State, outcome: Outcome) {
         self.closed(open);
         let legal = match outcome {
-            Outcome::Success => state == State::Served,
+            Outcome::Success | Outcome::Failed => state == State::Served,
             Outcome::Rejected => state == State::Refused,
             Outcome::DroppedAtClient(_) => state == State::Waiting,
             _ => false,

@@ -39,7 +39,8 @@ impl World<'_> {
                 self.give_up_copy(other);
             }
         }
-        self.end(id, Outcome::Success);
+        let failed = self.requests[id].fails(self.scenario.workload.errors);
+        self.end(id, if failed { Outcome::Failed } else { Outcome::Success });
     }
 
     /// Nobody waits for this copy any more.

@@ -31,6 +31,11 @@ impl World<'_> {
                 let link = self.requests[id].link;
                 return self.refuse(link, id, &rejected);
             }
+            let request = &mut self.requests[id];
+            if request.fails(self.scenario.workload.errors) {
+                let link = request.link;
+                return self.ready(link, id, State::Served);
+            }
         }
         self.step(index, id);
     }

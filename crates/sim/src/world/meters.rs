@@ -12,10 +12,16 @@ use super::memory::Memory;
 use super::{Event, World};
 use crate::scenario::{Power, Scenario};
 
-/// The bandwidth that is used, and the power.
+/// How often a server that nobody asks for its memory or its power is asked how busy it is.
+const CPU_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The bandwidth that is used, the power, and the CPU.
 #[derive(Debug)]
 pub(super) struct Meters {
-    interval: Duration,
+    pub(super) interval: Duration,
+    /// The controller is told how busy the cores are.
+    tells_cpu: bool,
+    cores: u32,
     /// Standard deviation of the bandwidth's reading, in bytes per second.
     noise: f64,
     rng: Rng,
@@ -33,11 +39,14 @@ pub(super) struct Meters {
 
 impl Meters {
     /// The meters of a server, if anything is to be read.
-    pub(super) fn new(scenario: &Scenario, seed: u64) -> Option<Self> {
+    pub(super) fn new(scenario: &Scenario, tells_cpu: bool, seed: u64) -> Option<Self> {
         let server = &scenario.server;
         let window = scenario.window();
-        (scenario.workload.draws_memory() || server.power.is_some()).then(|| Self {
-            interval: server.memory.bandit.interval,
+        let others = scenario.workload.draws_memory() || server.power.is_some();
+        (others || tells_cpu).then(|| Self {
+            interval: if others { server.memory.bandit.interval } else { CPU_INTERVAL },
+            tells_cpu,
+            cores: server.cores,
             noise: server.memory.noise.bytes() as f64,
             rng: Rng::new(random::mix(!seed)),
             power: server.power.clone(),
@@ -126,9 +135,14 @@ impl World<'_> {
             }
             server.controller.on_signal(now, Signal::Bandwidth { bytes_per_second });
         }
+        let busy_cores = meters.busy_cores.read(now);
         if let Some(power) = &meters.power {
-            let watts = power.idle + power.core * meters.busy_cores.read(now);
+            let watts = power.idle + power.core * busy_cores;
             server.controller.on_signal(now, Signal::Power { watts });
+        }
+        if meters.tells_cpu {
+            let utilization = busy_cores / f64::from(meters.cores);
+            server.controller.on_signal(now, Signal::Cpu { utilization });
         }
         self.let_in(index);
         self.dispatch(index);

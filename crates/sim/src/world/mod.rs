@@ -286,8 +286,8 @@ impl<'a> World<'a> {
             let init = Init { seed: seeds.next_u64(), slo: self.target_delay, ..self.init };
             let (index, classes) = (index as u16, &self.classes);
             let server = Server::new(index, self.scenario, speed, classes, &self.algorithm, init);
-            if server.meters.is_some() {
-                let first = Instant::ORIGIN + self.scenario.server.memory.bandit.interval;
+            if let Some(meters) = &server.meters {
+                let first = Instant::ORIGIN + meters.interval;
                 self.events.push(first, Event::Meters { server: index });
             }
             self.servers.push(server);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use seawall_control::client::Report;
 use seawall_control::request::{Claims, Context, Stage};
-use seawall_control::{Instant, Rng};
+use seawall_control::{Instant, Rng, random};
 use seawall_measure::ServiceTime;
 use slab::Slab;
 
@@ -157,6 +157,12 @@ impl Request {
         (self.waited, self.worked) = (Duration::ZERO, Duration::ZERO);
         self.work = Rng::new(self.number);
         self.context = Context::new(Claims::default(), now);
+    }
+
+    /// Whether its handler ends in an error, as this part of all do: the same for all copies of a
+    /// call.
+    pub(super) fn fails(&self, part: f64) -> bool {
+        part > 0.0 && Rng::new(random::mix(self.number)).chance(part)
     }
 
     /// From its first step until now, without what it waited for cores and locks meanwhile.

@@ -146,7 +146,7 @@ impl Server {
     ) -> Self {
         let cores = scenario.server.cores;
         let memory = || Memory::new(scenario.server.memory.bandwidth, cores, scenario.window());
-        let mut meters = Meters::new(scenario, init.seed);
+        let mut meters = Meters::new(scenario, algorithm.asks_for_cpu(), init.seed);
         let semaphore = Semaphore::new(&scenario.server, init.seed);
         if let (Some(meters), Some(semaphore)) = (&mut meters, &semaphore) {
             meters.on_capacity(init.now, semaphore.capacity());

@@ -1,9 +1,9 @@
-//! What the machine's memory and power have to do with a server: what counts them, who is told, and
+//! What the machine's memory, power and CPU have to do with a server: what counts them, who is told, and
 //! who sets the capacity of the memory semaphore.
 //!
 //! ```text
 //!   meters ──┬─► Steering ─► capacity of the semaphore
-//!            ├─► signals ──► the controller, if its utility asks
+//!            ├─► signals ──► the controller, if it or its utility asks
 //!            └─► the metrics endpoint
 //! ```
 //!
@@ -21,6 +21,7 @@ use seawall_control::Instant;
 use seawall_control::controller::Signal;
 use seawall_control::predict::memory::MemoryPolicy;
 use seawall_control::steer::{Meter, Rate};
+use seawall_measure::cpu::Usage;
 use seawall_measure::memory::{Declared, Detected, Source};
 use seawall_measure::power::Energy;
 use seawall_measure::{names, utility};
@@ -35,6 +36,9 @@ use sensor::Sensor;
 
 /// Microjoules of a joule.
 const MICRO: f64 = 1e6;
+
+/// Nanoseconds of a second.
+const NANO: f64 = 1e9;
 
 /// What a service has to do with memory.
 #[derive(Clone, Copy, Debug)]
@@ -119,6 +123,9 @@ impl Machine {
         if has_semaphore {
             machine.set_capacity(&config.memory)?;
         }
+        if admission.build_with(utility::read).is_ok_and(|algorithm| algorithm.asks_for_cpu()) {
+            machine.tell_cpu(config);
+        }
         machine.show();
         for remark in &machine.remarks {
             tracing::info!("{remark}");
@@ -172,6 +179,14 @@ impl Machine {
             })),
             None => missing("bandwidth", self.remarks[1..].join(";").trim_start()),
         }
+    }
+
+    fn tell_cpu(&mut self, config: &Serve) {
+        let cpu = Usage::new(config.server.workers());
+        let sensor = Sensor::new(Box::new(cpu));
+        self.told.push(Told::new(&sensor, &config.memory, |nanos_per_second| Signal::Cpu {
+            utilization: nanos_per_second / NANO,
+        }));
     }
 
     fn open_power(&mut self, config: &Config, is_asked_for: bool) {
