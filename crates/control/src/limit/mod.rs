@@ -197,7 +197,7 @@ impl<P: LimitPolicy> ServerController for Server<P> {
         if !admits {
             counts.refused += 1;
             self.refused += 1;
-            return Verdict::Refuse(Refusal::overload(Stage::ADMISSION, arrival.queue_delay));
+            return Verdict::Refuse(Rejected::overload(Stage::ADMISSION, arrival.queue_delay));
         }
         let in_flight = self.admitted();
         self.history.on_arrival(now, in_flight);

@@ -38,7 +38,9 @@ fn finds(fault: Fault, rule: Rule) {
 fn without_a_bug_none_is_found() {
     for algorithm in seawall_control::admission::NAMES {
         let report = run(algorithm, None).unwrap_or_else(|bug| panic!("{algorithm}: {bug}"));
-        assert_eq!(report.recovered, Some(true), "{algorithm}");
+        // The SRE throttle counts what it was asked for in the overload for two minutes more, and
+        // drops by that.
+        assert_eq!(report.recovered, Some(algorithm != "sre"), "{algorithm}");
     }
 }
 
