@@ -1,0 +1,28 @@
+//! What happens when nothing else does: waits that have become too long, and the algorithm's own
+//! clock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::Admission;
+use crate::clock;
+
+/// Longest sleep: the timer of tokio holds a little more than two years.
+const SLEEP_MAX: Duration = Duration::from_secs(3600);
+
+/// Does what is due, for ever.
+pub(super) async fn run(admission: &Arc<Admission>) {
+    loop {
+        let next = {
+            let state = &mut *admission.state.lock();
+            state.on_time(clock::now())
+        };
+        let left = next.since(clock::now()).min(SLEEP_MAX);
+        tokio::select! {
+            () = sleep(left) => {}
+            () = admission.sooner.notified() => {}
+        }
+    }
+}
