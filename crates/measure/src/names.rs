@@ -186,6 +186,40 @@ metrics! {
     HINTS_DISTRUSTED = "seawall_hints_distrusted_total", Counter, Count, [],
         "Requests with an upscale hint whose sender may not give any";
 
+    // The proxy: its gates, and what is behind them.
+    GATE_LIMIT = "seawall_gate_limit", Gauge, Count, ["upstream", "class"],
+        "Requests that a gate lets in at once: all together, and of one class";
+    GATE_IN_FLIGHT = "seawall_gate_in_flight", Gauge, Count, ["upstream", "class"],
+        "Requests that a gate has let in and that have not ended";
+    GATE_WAITING = "seawall_gate_waiting", Gauge, Count, ["upstream", "class"],
+        "Requests that wait at a gate";
+    GATE_DELAY = "seawall_gate_queueing_delay_seconds", Gauge, Seconds, ["upstream", "class"],
+        "Age of the oldest request that waits at a gate";
+    PROXY_RESPONSES = "seawall_proxy_responses_total", Counter, Count, ["route", "status"],
+        "Responses that a proxy gave, by the first digit of their status";
+    PROXY_REFUSALS = "seawall_proxy_refusals_total", Counter, Count,
+        ["route", "class", "stage", "reason"],
+        "Requests that a proxy refused before the upstream had them";
+    PROXY_UNREFUSED = "seawall_proxy_unrefused_total", Counter, Count,
+        ["route", "class", "stage", "reason"],
+        "Requests that a proxy would have refused, were it not only observing";
+    PROXY_FAILURES = "seawall_proxy_failures_total", Counter, Count, ["error"],
+        "Requests without a response to pass on, by the error's name in RFC 9209";
+    CONNECTIONS_OPEN = "seawall_proxy_connections", Gauge, Count, [],
+        "Connections of clients that are open at a proxy";
+    RELOADS = "seawall_proxy_reloads_total", Counter, Count, ["result"],
+        "How often a proxy read its configuration again: used, or refused";
+    UPSTREAM_OUTSTANDING = "seawall_upstream_outstanding_requests", Gauge, Count,
+        ["upstream", "replica"],
+        "Requests that are with a replica behind a proxy";
+    UPSTREAM_WELL = "seawall_upstream_well", Gauge, Count, ["upstream", "replica"],
+        "1 while a replica gets requests, 0 while it is left out because it fails";
+    ATTEMPTS = "seawall_upstream_attempts_total", Counter, Count,
+        ["upstream", "replica", "result"],
+        "Requests given to a replica: answered, refused, unsent, lost, timed_out";
+    RETRIES = "seawall_upstream_retries_total", Counter, Count, ["upstream", "kind"],
+        "Requests sent again (retry), elsewhere for nothing (move), or not for the budget (forbidden)";
+
     // The node agent: one process for all containers of a machine.
     SCALING_UNITS = "seawall_scaling_units", Gauge, Count, ["container"],
         "Units of CPU that a container has";

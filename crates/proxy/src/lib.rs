@@ -24,6 +24,7 @@
 //! It changes no bodies, caches nothing, and resolves names only when it connects. HTTP/3 and
 //! `CONNECT` are not spoken.
 
+mod admit;
 mod check;
 mod clock;
 pub mod config;

@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use seawall_measure::names;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle};
@@ -129,8 +130,18 @@ impl Proxy {
         }
         let runtime = &self.workers[0].runtime;
         let state = State::new(config, self.workers.len(), runtime, Some(&before))?;
+        before.publish(); // what of it is no more is not asked again
         self.shared.state.store(Arc::new(state));
         Ok(())
+    }
+
+    /// Tells the recorder of `metrics` what is so now; what has happened is told when it does, or
+    /// here. Call it now and then, and before somebody reads.
+    pub fn publish(&self) {
+        self.shared.state.load().publish();
+        let open = self.shared.state.load().config.limits.connections;
+        let open = open.saturating_sub(self.shared.room.available_permits());
+        metrics::gauge!(names::CONNECTIONS_OPEN.name).set(open as f64);
     }
 
     /// Accepts nothing more, lets requests finish for at most `timeouts.drain`, and ends. True if

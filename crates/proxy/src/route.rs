@@ -3,15 +3,43 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::Method;
+use hyper::{Method, StatusCode};
+use metrics::{Counter, counter};
+use seawall_control::request::Class;
+use seawall_measure::names;
 
 use crate::config::{self, Config};
 use crate::upstream::Upstream;
+
+/// The counters of one route: its responses by the first digit of their status.
+#[derive(Debug)]
+pub(crate) struct Books([Counter; STATUS.len()]);
+
+const STATUS: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+impl Books {
+    fn new(route: &str) -> Self {
+        let count = |status| {
+            counter!(names::PROXY_RESPONSES.name, "route" => route.to_owned(), "status" => status)
+        };
+        Self(STATUS.map(count))
+    }
+
+    /// A response is about to be given.
+    pub(crate) fn responded(&self, status: StatusCode) {
+        let digit = usize::from(status.as_u16() / 100);
+        self.0[digit.clamp(1, STATUS.len()) - 1].increment(1);
+    }
+}
 
 /// A route that requests can take.
 #[derive(Debug)]
 pub(crate) struct Route {
     pub(crate) config: config::Route,
+    pub(crate) number: usize,
+    /// The class that it gives, if it does.
+    pub(crate) class: Option<Class>,
+    pub(crate) books: Books,
     pub(crate) upstream: Arc<Upstream>,
     /// How long the upstream may take until the head of its response.
     pub(crate) timeout: Duration,
@@ -34,10 +62,16 @@ impl Route {
     pub(crate) fn all(config: &Config, upstreams: &[Arc<Upstream>]) -> Vec<Self> {
         let all = [config::Route::default()];
         let routes = if config.routes.is_empty() { &all[..] } else { &config.routes };
-        routes.iter().map(|route| Self::new(route, config, upstreams)).collect()
+        let numbered = routes.iter().enumerate();
+        numbered.map(|(number, route)| Self::new(number, route, config, upstreams)).collect()
     }
 
-    fn new(route: &config::Route, config: &Config, upstreams: &[Arc<Upstream>]) -> Self {
+    fn new(
+        number: usize,
+        route: &config::Route,
+        config: &Config,
+        upstreams: &[Arc<Upstream>],
+    ) -> Self {
         let named = |upstream: &&Arc<Upstream>| {
             route.upstream.as_ref().is_none_or(|name| upstream.name() == name)
         };
@@ -50,7 +84,13 @@ impl Route {
                 None => Host::Exact(host.to_ascii_lowercase()),
             },
         };
+        let classes = config.classes_of(upstream.name());
+        let own = |class: &String| classes.iter().position(|name| name == class);
+        let class = route.class.as_ref().and_then(own);
         Self {
+            number,
+            class: class.map(|index| Class((Class::COUNT + index) as u8)),
+            books: Books::new(route.label()),
             upstream: upstream.clone(),
             timeout: route.timeout.unwrap_or(config.timeouts.response),
             methods: methods.map(|method| method.expect("the configuration was checked")).collect(),

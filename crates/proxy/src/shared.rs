@@ -1,14 +1,18 @@
 //! What all threads of the proxy share.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use metrics::gauge;
+use seawall_measure::names;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::admit::GATE;
 use crate::config::Config;
 use crate::route::Route;
 use crate::tls::{self, TlsError};
@@ -53,14 +57,29 @@ impl State {
         let acceptor = config.tls.as_ref().map(tls::acceptor).transpose()?;
         let known = before.map_or(&[][..], |before| &before.upstreams);
         let mut upstreams = Vec::with_capacity(config.upstreams.len());
-        for (name, upstream) in &config.upstreams {
-            let same = known.iter().find(|known| known.is(name, upstream));
+        for name in config.upstreams.keys() {
+            let same = known.iter().find(|known| known.is(name, &config));
             upstreams.push(match same {
                 Some(same) => same.clone(),
-                None => Upstream::start(name, upstream, workers, runtime, known)?,
+                None => Upstream::start(name, &config, workers, runtime, known)?,
             });
         }
         let routes = Route::all(&config, &upstreams);
         Ok(Self { config, acceptor, routes, upstreams })
+    }
+
+    /// Tells the recorder what is so now.
+    pub(crate) fn publish(&self) {
+        let (mut outstanding, mut queue_delay, mut waited) = (0, Duration::ZERO, Duration::ZERO);
+        for upstream in &self.upstreams {
+            let load = upstream.publish();
+            outstanding += load.outstanding;
+            queue_delay = queue_delay.max(load.queue_delay);
+            waited += load.waited;
+        }
+        gauge!(names::OUTSTANDING.name).set(f64::from(outstanding));
+        gauge!(names::QUEUEING_DELAY.name).set(queue_delay.as_secs_f64());
+        gauge!(names::STAGE_DELAY.name, "stage" => GATE).set(queue_delay.as_secs_f64());
+        gauge!(names::STAGE_WAITED.name, "stage" => GATE).set(waited.as_secs_f64());
     }
 }

@@ -7,8 +7,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use seawall_control::config::duration;
 use seawall_proxy::Config;
-use seawall_proxy::config::{Endpoint, from_environment, from_layers};
+use seawall_proxy::config::{Endpoint, Mode, from_environment, from_layers};
 
 use crate::{descriptors, output};
 
@@ -16,6 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   seawall proxy --upstream http://127.0.0.1:8080    for a first try: listens at 127.0.0.1:8000
   seawall proxy --upstream http://127.0.0.1:8080 --upstream http://127.0.0.1:8081
+  seawall proxy --upstream http://127.0.0.1:8080 --slo 100ms --enforce
   seawall proxy proxy.toml                          as the file says, and again when it changes
   seawall proxy proxy.toml --check                  look whether that would work, and stop
   seawall proxy proxy.toml --set limits.streams=64
@@ -40,7 +42,15 @@ pub(crate) struct Options {
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
 
-    /// Serve Prometheus metrics here, such as 127.0.0.1:9117 [default: nowhere]
+    /// Refuse what cannot be served in time, rather than only count it
+    #[arg(long)]
+    enforce: bool,
+
+    /// Latency that counts as good, of the upstream given by --upstream
+    #[arg(long, value_name = "DURATION", requires = "upstream")]
+    slo: Option<duration::Text>,
+
+    /// Serve Prometheus metrics and the live page here, such as 127.0.0.1:9117 [default: nowhere]
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
 
@@ -85,6 +95,8 @@ impl Options {
         };
         flag("listen", self.listen.map(|address| address.to_string()));
         flag("metrics.listen", self.metrics.map(|address| address.to_string()));
+        flag("mode", self.enforce.then(|| "enforce".to_owned()));
+        flag("upstreams.default.slo", self.slo.map(|slo| slo.to_string()));
         if !self.upstream.is_empty() {
             let replicas = self.upstream.iter().map(|replica| format!("{:?}", replica.to_string()));
             let replicas = replicas.collect::<Vec<_>>().join(", ");
@@ -120,10 +132,21 @@ fn check(config: &Config) -> Result<()> {
 /// What runs, in words.
 fn describe(config: &Config, address: SocketAddr) -> String {
     let scheme = if config.tls.is_some() { "https" } else { "http" };
-    let mut text = format!("proxy at {scheme}://{address}\n");
+    let mode = match config.mode {
+        Mode::Observe => "observing: nothing is refused",
+        Mode::Enforce => "enforcing",
+    };
+    let mut text = format!("proxy at {scheme}://{address}, {mode}\n");
     for (name, upstream) in &config.upstreams {
         let replicas: Vec<_> = upstream.replicas.iter().map(ToString::to_string).collect();
-        text += &format!("  upstream {name}: {}\n", replicas.join(", "));
+        let slo = upstream.slo.map(|slo| format!(", SLO {}", duration::format(slo)));
+        text += &format!("  upstream {name}: {}", replicas.join(", "));
+        text += &format!(
+            " (limit by {}, algorithm {}{})\n",
+            upstream.gate.limit.policy,
+            upstream.admission.algorithm,
+            slo.unwrap_or_default()
+        );
     }
     for route in &config.routes {
         let methods =

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use seawall_measure::names;
 use seawall_proxy::{Config, Proxy, Watched};
 use serde_json::json;
 use tokio::runtime::Builder;
@@ -12,7 +13,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::interval;
 
 use super::{Options, describe};
-use crate::live::{self, About, Hosts, Live, View};
+use crate::live::{self, About, Asks, Hosts, Live, View};
 use crate::output;
 use crate::serve::{metrics::Recording, stdin_end};
 
@@ -21,6 +22,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Runs until SIGTERM, SIGINT, or what else ends it.
 pub(super) fn run(options: &Options, config: Config) -> Result<()> {
+    let (publisher, asks) = live::asks();
     let shown = config.metrics.clone();
     let recording = Recording::start(shown.listen.is_some(), None, None)?;
     let proxy = Proxy::start(config)?; // what it records needs the recorder first
@@ -29,7 +31,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<()> {
     let live = match shown.listen.zip(recording.handle.clone()) {
         None => None,
         Some((address, handle)) => {
-            let source = live::Source::recorder(handle, None);
+            let source = live::Source::recorder(handle, Some(publisher));
             let hosts = Hosts::new(&shown.allow_hosts)?;
             Some(Live::start(address, View { source, about: About::new(line), hosts })?)
         }
@@ -45,7 +47,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<()> {
         let metrics = live.as_ref().map(|live| live.address().to_string());
         let ready = json!({ "address": proxy.address().to_string(), "metrics": metrics });
         output::print(&(ready.to_string() + "\n"))?;
-        serve(options, &proxy, signals).await;
+        serve(options, &proxy, signals, asks).await;
         anyhow::Ok(())
     })?;
     if !proxy.shutdown() {
@@ -73,7 +75,7 @@ impl Signals {
 }
 
 /// Publishes and reloads until the proxy is to stop.
-async fn serve(options: &Options, proxy: &Proxy, mut signals: Signals) {
+async fn serve(options: &Options, proxy: &Proxy, mut signals: Signals, mut asks: Asks) {
     let file = options.config.as_deref();
     let mut files = file.map(|file| Watched::look(file, &proxy.config()));
     let stdin = async {
@@ -85,11 +87,21 @@ async fn serve(options: &Options, proxy: &Proxy, mut signals: Signals) {
     };
     tokio::pin!(stdin);
     let mut looks = interval(LOOK);
+    let mut ticks = interval(metrics::PERIOD);
     let cause = loop {
         let is_asked = tokio::select! {
             _ = signals.terminate.recv() => break "SIGTERM",
             _ = signals.interrupt.recv() => break "SIGINT",
             () = &mut stdin => break "the end of standard input",
+            _ = ticks.tick() => {
+                proxy.publish();
+                continue;
+            }
+            Some(ask) = asks.recv() => {
+                proxy.publish();
+                let _ = ask.send(()); // who asked may have lost patience
+                continue;
+            }
             _ = signals.hangup.recv() => true,
             _ = looks.tick() => false,
         };
@@ -117,5 +129,7 @@ fn reload(options: &Options, proxy: &Proxy) -> bool {
             tracing::error!("the configuration cannot be used, the old one stays: {error}");
         }
     }
+    let result = if read.is_ok() { "used" } else { "refused" };
+    ::metrics::counter!(names::RELOADS.name, "result" => result).increment(1);
     read.is_ok()
 }

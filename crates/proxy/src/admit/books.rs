@@ -3,148 +3,235 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use metrics::{Counter, counter, gauge};
-use parking_lot::Mutex;
+use metrics::{Counter, counter, gauge, histogram};
 use seawall_control::Instant;
+use seawall_control::estimate::Histogram;
 use seawall_control::gate::End;
-use seawall_control::request::{Class, Context, Stage};
+use seawall_control::request::{Class, Rejected, Stage};
 use seawall_measure::names::{self, Metric};
 
-use super::refusal::{Reason, Refusal};
 use super::state::State;
+
+/// How a request ended, as a label; the order is that of the histograms of a class.
+const OUTCOMES: [&str; 4] = ["done", "failed", "refused", "cancelled"];
+const REFUSED: usize = 2;
 
 /// The counters of one upstream.
 #[derive(Debug)]
 pub(super) struct Books {
     upstream: String,
-    classes: Mutex<HashMap<u8, ClassBook>>,
-    refusals: Mutex<HashMap<RefusalKey, Counter>>,
+    /// By the numbers of the classes; what a number is called may change.
+    classes: Vec<ClassBook>,
+    refusals: HashMap<Why, Counter>,
+    /// Waits at the gate.
     waits: Counter,
-    /// Sum of all waits, in nanoseconds.
-    waited: std::sync::atomic::AtomicU64,
+    waited: Times,
 }
 
 /// The counters of one class.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct ClassBook {
+    name: String,
     requests: Counter,
     completions: Counter,
     failures: Counter,
     cancellations: Counter,
+    times: [Times; OUTCOMES.len()],
+}
+
+/// How often something took how long, and what of that the recorder was told.
+#[derive(Debug, Default)]
+struct Times {
+    all: Histogram,
+    told: Histogram,
 }
 
 /// Which counter counts a refusal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct RefusalKey {
+struct Why {
     metric: &'static str,
-    route: String,
-    class: String,
+    route: usize,
+    class: u8,
     stage: Stage,
-    reason: Option<Reason>,
+    reason: &'static str,
+}
+
+/// A route, by its number and by its name.
+pub(crate) type RouteName<'a> = (usize, &'a str);
+
+impl Times {
+    /// Tells the recorder what is new.
+    fn publish(&mut self, to: impl FnOnce() -> metrics::Histogram) {
+        let new = self.all.since(&self.told);
+        if new.is_empty() {
+            return;
+        }
+        let to = to();
+        for (mean, count) in new.means() {
+            to.record_many(mean.as_secs_f64(), count as usize);
+        }
+        self.told = self.all.clone();
+    }
+}
+
+impl ClassBook {
+    fn new(name: String) -> Self {
+        let count = |metric: Metric| counter!(metric.name, "class" => name.clone());
+        Self {
+            requests: count(names::REQUESTS),
+            completions: count(names::COMPLETIONS),
+            failures: count(names::FAILURES),
+            cancellations: count(names::CANCELLATIONS),
+            times: Default::default(),
+            name,
+        }
+    }
+
+    fn publish(&mut self) {
+        for (times, outcome) in self.times.iter_mut().zip(OUTCOMES) {
+            let name = self.name.clone();
+            times.publish(
+                || histogram!(names::REQUEST.name, "class" => name, "outcome" => outcome),
+            );
+        }
+    }
 }
 
 impl Books {
     pub(super) fn new(upstream: &str) -> Self {
-        let stage = Stage::GATE.name().unwrap_or_default();
         Self {
             upstream: upstream.to_owned(),
-            classes: Mutex::default(),
-            refusals: Mutex::default(),
-            waits: counter!(names::STAGE_WAITS.name, "stage" => stage),
-            waited: Default::default(),
+            classes: Vec::new(),
+            refusals: HashMap::new(),
+            waits: counter!(names::STAGE_WAITS.name, "stage" => GATE),
+            waited: Times::default(),
         }
     }
 
-    /// The name of a class among those of all upstreams.
-    fn label(&self, class: &str) -> String {
-        if self.upstream == "default" {
-            class.to_owned()
-        } else {
-            format!("{}: {class}", self.upstream)
+    /// The books of a class that is called `name` in its upstream.
+    fn class(&mut self, class: Class, name: impl Fn(Class) -> String) -> &mut ClassBook {
+        for number in self.classes.len()..=usize::from(class.0) {
+            let name = name(Class(number as u8));
+            let name = match self.upstream.as_str() {
+                "default" => name,
+                upstream => format!("{upstream}: {name}"),
+            };
+            self.classes.push(ClassBook::new(name));
         }
-    }
-
-    fn class(&self, state: &State, class: Class) -> ClassBook {
-        let mut classes = self.classes.lock();
-        let book = classes.entry(class.0).or_insert_with(|| {
-            let name = self.label(&state.name(class));
-            let count = |metric: Metric| counter!(metric.name, "class" => name.clone());
-            ClassBook {
-                requests: count(names::REQUESTS),
-                completions: count(names::COMPLETIONS),
-                failures: count(names::FAILURES),
-                cancellations: count(names::CANCELLATIONS),
-            }
-        });
-        book.clone()
+        &mut self.classes[usize::from(class.0)]
     }
 
     /// Classes have changed, and with them what their numbers are called.
-    pub(super) fn forget(&self) {
-        self.classes.lock().clear();
+    pub(super) fn forget(&mut self) {
+        self.classes.iter_mut().for_each(ClassBook::publish);
+        self.classes.clear();
+        self.refusals.clear();
     }
 
-    pub(super) fn arrived(&self, state: &State, class: Class) {
-        self.class(state, class).requests.increment(1);
+    pub(super) fn arrived(&mut self, class: Class, name: impl Fn(Class) -> String) {
+        self.class(class, name).requests.increment(1);
     }
 
-    pub(super) fn ended(&self, state: &State, context: &Context, end: End) {
-        let book = self.class(state, context.class());
-        match end {
-            End::Served => book.completions.increment(1),
-            End::Failed => book.failures.increment(1),
-            End::Cancelled => book.cancellations.increment(1),
-            End::Refused => {} // counted by the stage that the upstream names
-        }
+    /// A request that was let in has ended, so long after it came.
+    pub(super) fn ended(
+        &mut self,
+        class: Class,
+        name: impl Fn(Class) -> String,
+        end: End,
+        took: Duration,
+    ) {
+        let book = self.class(class, name);
+        let outcome = match end {
+            End::Served => {
+                book.completions.increment(1);
+                0
+            }
+            End::Failed => {
+                book.failures.increment(1);
+                1
+            }
+            End::Refused => REFUSED, // counted with the stage that the upstream names
+            End::Cancelled => {
+                book.cancellations.increment(1);
+                3
+            }
+        };
+        book.times[outcome].all.observe(took);
     }
 
-    pub(super) fn waited(&self, waited: Duration) {
+    pub(super) fn waited(&mut self, waited: Duration) {
         self.waits.increment(1);
-        let nanos = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
-        self.waited.fetch_add(nanos, std::sync::atomic::Ordering::Relaxed);
+        self.waited.all.observe(waited);
     }
 
-    /// A request was refused.
-    pub(super) fn refused(&self, route: &str, refusal: &Refusal) {
-        self.count(names::REFUSALS, "", refusal, None);
-        self.count(names::PROXY_REFUSALS, route, refusal, Some(refusal.reason));
+    /// A request was refused, so long after it came.
+    pub(super) fn refused(
+        &mut self,
+        route: RouteName<'_>,
+        class: Class,
+        name: impl Fn(Class) -> String,
+        rejected: &Rejected,
+        took: Duration,
+    ) {
+        self.class(class, &name).times[REFUSED].all.observe(took);
+        self.count(names::REFUSALS, None, class, &name, rejected.stage, rejected.reason.name());
+        if rejected.stage == Stage::GATE {
+            counter!(names::STAGE_REFUSALS.name, "stage" => GATE).increment(1);
+        }
+        let (stage, reason) = (rejected.stage, rejected.reason.name());
+        self.count(names::PROXY_REFUSALS, Some(route), class, name, stage, reason);
     }
 
     /// A request would have been refused.
-    pub(super) fn unrefused(&self, route: &str, refusal: &Refusal) {
-        self.count(names::PROXY_UNREFUSED, route, refusal, Some(refusal.reason));
+    pub(super) fn unrefused(
+        &mut self,
+        route: RouteName<'_>,
+        class: Class,
+        name: impl Fn(Class) -> String,
+        rejected: &Rejected,
+    ) {
+        let (stage, reason) = (rejected.stage, rejected.reason.name());
+        self.count(names::PROXY_UNREFUSED, Some(route), class, name, stage, reason);
     }
 
-    fn count(&self, metric: Metric, route: &str, refusal: &Refusal, reason: Option<Reason>) {
-        let key = RefusalKey {
-            metric: metric.name,
-            route: route.to_owned(),
-            class: self.label(&refusal.class),
-            stage: refusal.rejected.stage,
-            reason,
-        };
-        let mut refusals = self.refusals.lock();
-        let counter = refusals.entry(key).or_insert_with_key(|key| {
-            let (class, stage) = (key.class.clone(), key.stage.to_string());
-            match key.reason {
-                None => counter!(metric.name, "class" => class, "stage" => stage),
-                Some(reason) => counter!(
-                    metric.name,
-                    "route" => key.route.clone(),
-                    "class" => class,
-                    "stage" => stage,
-                    "reason" => reason.name()
-                ),
+    fn count(
+        &mut self,
+        metric: Metric,
+        route: Option<RouteName<'_>>,
+        class: Class,
+        name: impl Fn(Class) -> String,
+        stage: Stage,
+        reason: &'static str,
+    ) {
+        let number = route.map_or(usize::MAX, |(number, _)| number);
+        let why = Why { metric: metric.name, route: number, class: class.0, stage, reason };
+        if let Some(counter) = self.refusals.get(&why) {
+            return counter.increment(1);
+        }
+        let (class, stage) = (self.class(class, name).name.clone(), stage.to_string());
+        let counter = match route {
+            None => {
+                counter!(metric.name, "class" => class, "stage" => stage, "reason" => reason)
             }
-        });
+            Some((_, route)) => counter!(
+                metric.name,
+                "route" => route.to_owned(),
+                "class" => class,
+                "stage" => stage,
+                "reason" => reason
+            ),
+        };
         counter.increment(1);
+        self.refusals.insert(why, counter);
     }
 
-    /// Puts what is measured now into the recorder.
-    pub(super) fn publish(&self, state: &State, now: Instant) {
-        let upstream = || self.upstream.clone();
+    /// Tells the recorder what is so now.
+    pub(super) fn publish(&mut self, state: &State, now: Instant) {
+        self.classes.iter_mut().for_each(ClassBook::publish);
+        self.waited.publish(|| histogram!(names::STAGE_WAIT.name, "stage" => GATE));
         let set = |metric: Metric, class: String, value: f64| {
-            gauge!(metric.name, "upstream" => upstream(), "class" => class).set(value);
+            let upstream = self.upstream.clone();
+            gauge!(metric.name, "upstream" => upstream, "class" => class).set(value);
         };
         let all = || "all".to_owned();
         set(names::GATE_LIMIT, all(), f64::from(state.gate.limit()));
@@ -158,11 +245,17 @@ impl Books {
             set(names::GATE_WAITING, name.clone(), f64::from(view.waiting));
             set(names::GATE_DELAY, name, view.age.as_secs_f64());
         }
-        let waited = self.waited.load(std::sync::atomic::Ordering::Relaxed);
-        let stage = Stage::GATE.name().unwrap_or_default();
-        gauge!(names::STAGE_WAITED.name, "stage" => stage)
-            .set(Duration::from_nanos(waited).as_secs_f64());
-        gauge!(names::STAGE_DELAY.name, "stage" => stage)
-            .set(state.gate.queue_delay(now).as_secs_f64());
+        for (name, value) in state.metrics().iter() {
+            // Of several upstreams with such algorithms the last one shows.
+            gauge!(format!("seawall_{name}")).set(value);
+        }
+    }
+
+    /// How long all together have waited at the gate.
+    pub(super) fn waited_in_all(&self) -> Duration {
+        self.waited.all.sum()
     }
 }
+
+/// The gate, as a label.
+pub(crate) const GATE: &str = "gate";

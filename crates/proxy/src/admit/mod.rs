@@ -16,17 +16,20 @@ mod refusal;
 mod state;
 mod timer;
 
+pub(crate) use books::{GATE, RouteName};
 pub(crate) use permit::Permit;
-pub(crate) use refusal::{Reason, Refusal};
+pub(crate) use refusal::{Kind, Refusal};
+pub(crate) use state::NAMED_MAX;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::header::{CONTENT_LENGTH, HeaderName};
 use hyper::http::request::Parts;
 use parking_lot::Mutex;
 use seawall_control::Instant;
 use seawall_control::classes::{self, HEADERS_MAX};
-use seawall_control::controller::{RefusalReason, Verdict};
+use seawall_control::controller::Verdict;
 use seawall_control::gate::Answer;
 use seawall_control::request::{Claims, Class};
 use tokio::sync::{Notify, oneshot};
@@ -40,8 +43,7 @@ use state::{Entered, State};
 /// Decides for one upstream.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    state: Mutex<State>,
-    books: Books,
+    owned: Mutex<Owned>,
     /// Told when something is to happen sooner than the timer knows.
     sooner: Notify,
     /// Fields whose values may tell classes apart.
@@ -50,12 +52,19 @@ pub(crate) struct Admission {
     enforces: bool,
 }
 
+/// What the lock owns: what decides, and what is counted of that.
+#[derive(Debug)]
+struct Owned {
+    state: State,
+    books: Books,
+}
+
 /// A request at the entry.
 #[derive(Debug)]
 pub(crate) struct Arriving<'a> {
     pub(crate) parts: &'a Parts,
-    /// The name of its route, for metrics.
-    pub(crate) route: &'a str,
+    /// Its route, for metrics.
+    pub(crate) route: RouteName<'a>,
     /// The class that its route gives it, if it does.
     pub(crate) class: Option<Class>,
     /// What of the request's claims is believed, and what its route says.
@@ -75,8 +84,10 @@ impl Admission {
             HeaderName::from_bytes(name.as_bytes()).expect("the configuration was checked")
         });
         Arc::new(Self {
-            state: Mutex::new(State::new(config, enforces, names)),
-            books: Books::new(upstream),
+            owned: Mutex::new(Owned {
+                state: State::new(config, enforces, names),
+                books: Books::new(upstream),
+            }),
             sooner: Notify::new(),
             fields: fields.collect(),
             enforces,
@@ -99,27 +110,14 @@ impl Admission {
         arriving: &Arriving<'_>,
     ) -> Result<Permit, Refusal> {
         let entered = {
-            let state = &mut *self.state.lock();
-            let entered = self.judge(state, now, arriving);
-            self.after(state);
+            let owned = &mut *self.owned.lock();
+            let entered = self.judge(owned, now, arriving);
+            self.after(owned);
             entered
         };
-        match entered {
-            Err(refusal) => {
-                self.books.refused(arriving.route, &refusal);
-                Err(refusal)
-            }
-            Ok((permit, None)) => Ok(permit),
-            Ok((permit, Some(turn))) => {
-                let class = permit.class();
-                let waited = Waiting::new(permit, turn).await;
-                waited.map_err(|rejected| {
-                    let name = self.state.lock().name(class);
-                    let refusal = Refusal::at_gate(rejected, name, arriving.claims.deadline);
-                    self.books.refused(arriving.route, &refusal);
-                    refusal
-                })
-            }
+        match entered? {
+            (permit, None) => Ok(permit),
+            (permit, Some(turn)) => Waiting::new(permit, turn, arriving.route).await,
         }
     }
 
@@ -127,7 +125,7 @@ impl Admission {
     /// to wait for that.
     fn judge(
         self: &Arc<Self>,
-        state: &mut State,
+        Owned { state, books }: &mut Owned,
         now: Instant,
         arriving: &Arriving<'_>,
     ) -> Result<(Permit, Option<oneshot::Receiver<state::Turn>>), Refusal> {
@@ -139,42 +137,39 @@ impl Admission {
                 (class, Some(key))
             }
         };
-        self.books.arrived(state, class);
+        books.arrived(class, |class| state.name(class));
         let claims = &arriving.claims;
         let context = state.context(now, claims, class);
-        let judged = state.ask(now, claims, class);
-        if let Verdict::Refuse(refusal) = judged {
-            state.forget_refused(now, &context, refusal.rejected.stage);
-            let reason = match refusal.reason {
-                RefusalReason::WindowExceeded | RefusalReason::PrivilegeExceeded => Reason::Quota,
-                _ => Reason::Overload,
-            };
-            let refusal = Refusal::new(refusal.rejected, state.name(class), reason);
+        let verdict = state.ask(now, claims, class);
+        if let Verdict::Refuse(rejected) = verdict {
+            state.forget_refused(now, &context, rejected.stage);
+            let name = |class| state.name(class);
             if self.enforces {
-                return Err(refusal);
+                books.refused(arriving.route, class, name, &rejected, Duration::ZERO);
+                return Err(Refusal::new(rejected, claims.deadline));
             }
-            self.books.unrefused(arriving.route, &refusal);
+            books.unrefused(arriving.route, class, name, &rejected);
         }
-        // What the algorithm refused and went on all the same is none of its requests.
-        let is_counted = judged == Verdict::Admit;
+        // What the algorithm refused and goes on all the same is none of its requests.
+        let is_counted = verdict == Verdict::Admit;
         let (turn, told) = oneshot::channel();
-        let answer = state.gate.on_arrival(now, class, &context, || turn);
-        let (id, waits) = match answer {
+        let (id, waits) = match state.gate.on_arrival(now, class, &context, || turn) {
             Ok(Answer::Go(id)) => (id, false),
             Ok(Answer::Wait(id)) => {
                 state.note_limited(now, class);
                 (id, true)
             }
             Ok(Answer::Would(id, rejected)) => {
-                let refusal = Refusal::at_gate(rejected, state.name(class), claims.deadline);
-                self.books.unrefused(arriving.route, &refusal);
+                books.unrefused(arriving.route, class, |class| state.name(class), &rejected);
                 (id, false)
             }
             Err(rejected) => {
                 if is_counted {
                     state.forget_refused(now, &context, rejected.stage);
                 }
-                return Err(Refusal::at_gate(rejected, state.name(class), claims.deadline));
+                let name = |class| state.name(class);
+                books.refused(arriving.route, class, name, &rejected, Duration::ZERO);
+                return Err(Refusal::new(rejected, claims.deadline));
             }
         };
         let entered = Entered { id, context, key, is_counted };
@@ -202,24 +197,35 @@ impl Admission {
     }
 
     /// Carries out what has become possible, and makes sure that the timer knows what comes next.
-    fn after(&self, state: &mut State) {
+    fn after(&self, Owned { state, books }: &mut Owned) {
         if state.settle() {
-            self.books.forget();
+            books.forget();
         }
         if state.is_sooner() {
             self.sooner.notify_one();
         }
     }
 
-    /// Puts what is measured now into the recorder.
-    pub(crate) fn publish(&self) {
-        let state = self.state.lock();
-        self.books.publish(&state, clock::now());
+    /// Tells the recorder what is so now.
+    pub(crate) fn publish(&self) -> Load {
+        let now = clock::now();
+        let Owned { state, books } = &mut *self.owned.lock();
+        books.publish(state, now);
+        Load {
+            outstanding: state.gate.in_flight() + state.gate.waiting(),
+            queue_delay: state.gate.queue_delay(now),
+            waited: books.waited_in_all(),
+        }
     }
+}
 
-    /// Requests that are with the upstream or wait for it, and the age of the oldest that waits.
-    pub(crate) fn load(&self) -> (u32, std::time::Duration) {
-        let state = self.state.lock();
-        (state.gate.in_flight() + state.gate.waiting(), state.gate.queue_delay(clock::now()))
-    }
+/// What all upstreams are told of together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    /// Requests that are with the upstream, or wait for it.
+    pub(crate) outstanding: u32,
+    /// Age of the oldest that waits.
+    pub(crate) queue_delay: Duration,
+    /// How long all together have waited.
+    pub(crate) waited: Duration,
 }

@@ -7,11 +7,11 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use seawall_control::gate::End;
-use seawall_control::request::{Class, Rejected};
+use seawall_control::request::Rejected;
 use tokio::sync::oneshot;
 
-use super::Admission;
 use super::state::{Entered, Turn};
+use super::{Admission, Refusal, RouteName};
 use crate::clock;
 
 /// A place at the upstream. Dropping it says that nobody wants the response any more.
@@ -29,11 +29,6 @@ impl Permit {
         Self { admission, entered: Some(entered), latency: None }
     }
 
-    /// The class under which the request is measured.
-    pub(super) fn class(&self) -> Class {
-        self.entered.as_ref().map_or(Class::default(), |entered| entered.context.class())
-    }
-
     /// The upstream's response began after this time.
     pub(crate) fn answered(&mut self, latency: Duration) {
         self.latency = Some(latency);
@@ -42,9 +37,9 @@ impl Permit {
     /// The upstream refused it at a stage that it names.
     pub(crate) fn refused_behind(&self, stage: &str) {
         if let Some(entered) = &self.entered {
-            let state = &mut *self.admission.state.lock();
-            state.on_refused_behind(clock::now(), entered, stage);
-            self.admission.after(state);
+            let owned = &mut *self.admission.owned.lock();
+            owned.state.on_refused_behind(clock::now(), entered, stage);
+            self.admission.after(owned);
         }
     }
 
@@ -52,18 +47,24 @@ impl Permit {
     pub(crate) fn end(&mut self, end: End) {
         let Some(entered) = self.entered.take() else { return };
         let now = clock::now();
-        let state = &mut *self.admission.state.lock();
-        state.on_end(now, &entered, end, self.latency);
-        self.admission.books.ended(state, &entered.context, end);
-        self.admission.after(state);
+        let owned = &mut *self.admission.owned.lock();
+        owned.state.on_end(now, &entered, end, self.latency);
+        let (class, took) = (entered.context.class(), now.since(entered.context.arrived()));
+        owned.books.ended(class, |class| owned.state.name(class), end, took);
+        self.admission.after(owned);
     }
 
     /// It waited in vain, and the gate has forgotten it.
-    fn expire(&mut self) {
-        let Some(entered) = self.entered.take() else { return };
-        let state = &mut *self.admission.state.lock();
-        state.on_expired(clock::now(), &entered);
-        self.admission.after(state);
+    fn expire(&mut self, route: RouteName<'_>, rejected: Rejected) -> Refusal {
+        let now = clock::now();
+        let Some(entered) = self.entered.take() else { return Refusal::new(rejected, None) };
+        let owned = &mut *self.admission.owned.lock();
+        owned.state.on_expired(now, &entered);
+        let (class, took) = (entered.context.class(), now.since(entered.context.arrived()));
+        let name = |class| owned.state.name(class);
+        owned.books.refused(route, class, name, &rejected, took);
+        self.admission.after(owned);
+        Refusal::new(rejected, entered.context.time_left(now))
     }
 }
 
@@ -75,19 +76,24 @@ impl Drop for Permit {
 
 /// A request that waits for its turn. Dropping it leaves the queue.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct Waiting<'a> {
     permit: Option<Permit>,
     turn: oneshot::Receiver<Turn>,
+    route: RouteName<'a>,
 }
 
-impl Waiting {
-    pub(super) fn new(permit: Permit, turn: oneshot::Receiver<Turn>) -> Self {
-        Self { permit: Some(permit), turn }
+impl<'a> Waiting<'a> {
+    pub(super) fn new(
+        permit: Permit,
+        turn: oneshot::Receiver<Turn>,
+        route: RouteName<'a>,
+    ) -> Self {
+        Self { permit: Some(permit), turn, route }
     }
 }
 
-impl Future for Waiting {
-    type Output = Result<Permit, Rejected>;
+impl Future for Waiting<'_> {
+    type Output = Result<Permit, Refusal>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let told = ready!(Pin::new(&mut self.turn).poll(cx));
@@ -97,14 +103,11 @@ impl Future for Waiting {
             Ok(waited) => {
                 if let Some(entered) = &permit.entered {
                     entered.context.charge(waited);
-                    permit.admission.books.waited(waited);
+                    permit.admission.owned.lock().books.waited(waited);
                 }
                 Ok(permit)
             }
-            Err(rejected) => {
-                permit.expire();
-                Err(rejected)
-            }
+            Err(rejected) => Err(permit.expire(self.route, rejected)),
         })
     }
 }

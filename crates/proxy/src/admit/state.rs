@@ -16,7 +16,7 @@ use crate::clock;
 use crate::config;
 
 /// Classes that routes may name, beside those that are learned.
-pub(super) const NAMED_MAX: usize = 64;
+pub(crate) const NAMED_MAX: usize = 64;
 
 /// What a request that waits is told: how long it has waited and may go, or that it may not.
 pub(super) type Turn = Result<Duration, Rejected>;
@@ -220,7 +220,6 @@ impl State {
         }
         // There is one session, which is told of nothing.
         while self.controller.poll_push(now).is_some() {}
-        self.settle();
         self.armed = self.next();
         self.armed
     }

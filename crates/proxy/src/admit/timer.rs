@@ -16,8 +16,10 @@ const SLEEP_MAX: Duration = Duration::from_secs(3600);
 pub(super) async fn run(admission: &Arc<Admission>) {
     loop {
         let next = {
-            let state = &mut *admission.state.lock();
-            state.on_time(clock::now())
+            let owned = &mut *admission.owned.lock();
+            let next = owned.state.on_time(clock::now());
+            admission.after(owned);
+            next
         };
         let left = next.since(clock::now()).min(SLEEP_MAX);
         tokio::select! {

@@ -12,12 +12,15 @@ pub use limits::{Limits, Timeouts};
 pub use read::{ReadError, from_environment, from_layers};
 pub use route::Route;
 pub use tls::{ListenerTls, UpstreamTls};
+pub(crate) use upstream::SLO_UNSET;
 pub use upstream::{Connections, Endpoint, Health, Probe, Protocol, Retry, Upstream};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
+
+use crate::admit::NAMED_MAX;
 
 /// The proxy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,6 +29,14 @@ pub struct Config {
     /// Where to listen, for HTTP/1.1 and HTTP/2 alike; port 0 lets the system choose. Default
     /// `127.0.0.1:8000`: reachable from this machine only. Cannot change while the proxy runs.
     pub listen: SocketAddr,
+    /// Whether requests are refused: `observe`, the default, only counts what would be refused;
+    /// `enforce` does it.
+    pub mode: Mode,
+    /// How refusals are told in HTTP.
+    pub status: Status,
+    /// Whom to believe what a request's `seawall` field says of its priority, its tenant, and that
+    /// it must not be dropped: `nobody`, the default, or `everybody`. Routes say such things, too.
+    pub trust: Trust,
     /// Threads that forward, 1 to 256; 0, the default, for one on each core. Cannot change while
     /// the proxy runs.
     pub threads: usize,
@@ -52,6 +63,44 @@ pub struct Config {
     pub routes: Vec<Route>,
     /// The endpoint for metrics.
     pub metrics: Metrics,
+}
+
+/// Whether requests are refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Everything is decided and counted, and everybody is let in. The default.
+    #[default]
+    Observe,
+    /// Who is to wait waits, and who is to be refused is refused.
+    Enforce,
+}
+
+/// Whom to believe.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trust {
+    /// Nobody: such claims do not count. The default.
+    #[default]
+    Nobody,
+    /// Whoever can connect.
+    Everybody,
+}
+
+/// How refusals are told in HTTP; gRPC has codes of its own for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Status {
+    /// The upstream is too busy, 400 to 599. Default 503.
+    pub overload: u16,
+    /// The sender asks for more than its share, 400 to 599. Default 429.
+    pub quota: u16,
+}
+
+impl Default for Status {
+    fn default() -> Self {
+        Self { overload: 503, quota: 429 }
+    }
 }
 
 /// What upstreams are told about who a request came from.
@@ -84,6 +133,9 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8000),
+            mode: Mode::default(),
+            status: Status::default(),
+            trust: Trust::default(),
             threads: 0,
             forwarded: Forwarded::default(),
             via: false,
@@ -111,6 +163,8 @@ impl Config {
     ///
     /// Names the first key that cannot be used, and what is allowed.
     pub fn validate(&self) -> Result<(), ConfigError> {
+        ConfigError::check_range("status.overload", self.status.overload, 400..=599)?;
+        ConfigError::check_range("status.quota", self.status.quota, 400..=599)?;
         ConfigError::check_range("threads", self.threads, 0..=256)?;
         for protocol in &self.upgrades {
             if protocol == "h2c" || !is_lower_token(protocol) {
@@ -138,6 +192,15 @@ impl Config {
             let problem = "there are several upstreams and no routes to them; add [[routes]]";
             return Err(ConfigError::new("routes", problem));
         }
+        for name in self.upstreams.keys() {
+            let classes = self.classes_of(name).len();
+            if classes > NAMED_MAX {
+                let problem = format!(
+                    "the routes to {name} name {classes} classes; allowed are {NAMED_MAX}"
+                );
+                return Err(ConfigError::new("routes", problem));
+            }
+        }
         let mut names = BTreeSet::new();
         for (index, route) in self.routes.iter().enumerate() {
             let place = format!("routes[{index}]");
@@ -151,6 +214,15 @@ impl Config {
             }
         }
         Ok(())
+    }
+
+    /// The classes that routes to an upstream name, in order.
+    pub(crate) fn classes_of(&self, upstream: &str) -> Vec<String> {
+        let goes_there = |route: &&Route| {
+            route.upstream.as_deref().is_none_or(|name| name == upstream)
+        };
+        let named = self.routes.iter().filter(goes_there).filter_map(|route| route.class.clone());
+        named.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// What of `other` cannot take the place of this while the proxy runs.

@@ -26,6 +26,14 @@ pub struct Route {
     pub methods: Vec<String>,
     /// The upstream that they go to. Default: the only one.
     pub upstream: Option<String>,
+    /// The class that its requests have. Default: it is learned from their latencies.
+    pub class: Option<String>,
+    /// How important they are, 0 to 255; lower is more important. Default: as their sender says, if
+    /// that is believed, or 128.
+    pub priority: Option<u8>,
+    /// Whether they may be refused. Default true. Those that may not wait ahead of the others; only
+    /// so many at once have that privilege (`admission.credit.privileged_max`).
+    pub droppable: bool,
     /// How long the upstream may take until the head of its response. Default: `timeouts.response`.
     #[serde(with = "duration::option")]
     pub timeout: Option<Duration>,
@@ -49,6 +57,9 @@ impl Default for Route {
             path: "/".into(),
             methods: Vec::new(),
             upstream: None,
+            class: None,
+            priority: None,
+            droppable: true,
             timeout: None,
             deadline: None,
             deadline_max: None,
@@ -86,6 +97,11 @@ impl Route {
                 let problem = format!("\"{method}\" is no method; write names such as GET");
                 return Err(ConfigError::new("methods", problem));
             }
+        }
+        if let Some(class) = &self.class
+            && !is_name(class)
+        {
+            return Err(ConfigError::new("class", NAMES));
         }
         let names = || upstreams.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
         match &self.upstream {

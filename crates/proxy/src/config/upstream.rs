@@ -2,23 +2,37 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::Uri;
 use seawall_control::config::duration;
-use seawall_control::{replica, retry};
+use seawall_control::controller::Algorithm;
+use seawall_control::{admission, classes, gate, replica, retry};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::limits::TIMES;
 use super::{ConfigError, UpstreamTls};
 
 /// A service, which any of its replicas can serve.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Upstream {
     /// Addresses, such as `["http://127.0.0.1:8080"]`, 1 to 256; `https://` for TLS. A name is
     /// resolved for each new connection.
     pub replicas: Vec<Endpoint>,
+    /// Latency that counts as good, from a request's arrival here to its response, 10us to 10m. What
+    /// could only be answered later is refused, as if that were its deadline. Default: only the
+    /// requests' own deadlines count.
+    #[serde(with = "duration::option")]
+    pub slo: Option<Duration>,
+    /// How many requests the upstream is let have at once, and who waits.
+    pub gate: gate::Config,
+    /// Which requests are told apart.
+    pub classes: classes::Config,
+    /// The algorithm that judges each arrival before the gate, by the wait at the gate. Default
+    /// `none`: the gate alone refuses. Others need `slo`.
+    pub admission: admission::Config,
     /// What is spoken with the replicas. Default `auto`.
     pub protocol: Protocol,
     /// The `Host` that replicas are told. Default: what the client said.
@@ -33,6 +47,28 @@ pub struct Upstream {
     pub health: Health,
     /// Connections, bounded.
     pub connections: Connections,
+}
+
+/// What algorithms are told where there is no SLO; only `none` is used then, which ignores it.
+pub(crate) const SLO_UNSET: Duration = Duration::from_millis(100);
+
+impl Default for Upstream {
+    fn default() -> Self {
+        Self {
+            replicas: Vec::new(),
+            slo: None,
+            gate: gate::Config::default(),
+            classes: classes::Config::default(),
+            admission: admission::Config::named("none"),
+            protocol: Protocol::default(),
+            host: None,
+            tls: UpstreamTls::default(),
+            balance: replica::Config::default(),
+            retry: Retry::default(),
+            health: Health::default(),
+            connections: Connections::default(),
+        }
+    }
 }
 
 /// What is spoken with replicas.
@@ -164,6 +200,18 @@ impl Upstream {
             return Err(ConfigError::new("replicas", problem));
         }
         ConfigError::check_range("replicas", replicas, 1..=256)?;
+        if let Some(slo) = self.slo {
+            let allowed = Duration::from_micros(10)..=Duration::from_secs(600);
+            ConfigError::check_time("slo", slo, allowed)?;
+        }
+        self.gate.validate()?;
+        self.classes.validate()?;
+        self.algorithm().map_err(|error| ConfigError::from(error).within("admission"))?;
+        if self.slo.is_none() && self.admission.algorithm != "none" {
+            let algorithm = &self.admission.algorithm;
+            let problem = format!("{algorithm} needs it; give a time such as \"100ms\"");
+            return Err(ConfigError::new("slo", problem));
+        }
         if let Some(host) = &self.host
             && host.parse::<hyper::http::uri::Authority>().is_err()
         {
@@ -181,6 +229,15 @@ impl Upstream {
         ConfigError::check_range("connections.idle", idle, 0..=10_000)?;
         ConfigError::check_time("connections.idle_time", idle_time, TIMES)?;
         ConfigError::check_range("connections.streams", streams, 1..=10_000)
+    }
+}
+
+impl Upstream {
+    /// The algorithm, ready to be built.
+    pub(crate) fn algorithm(
+        &self,
+    ) -> Result<Arc<dyn Algorithm>, seawall_control::config::ConfigError> {
+        self.admission.build_with(seawall_measure::utility::read)
     }
 }
 

@@ -11,7 +11,7 @@ use hyper::header::{HOST, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Request, Response, Uri, Version};
-use seawall_control::fields;
+use seawall_control::{fields, gate};
 use seawall_control::replica::Answered;
 use seawall_control::retry::{End, Failed, Verdict};
 use tokio::time::{Instant as TokioInstant, sleep_until};
@@ -21,13 +21,14 @@ use super::deadline::Deadline;
 use super::exchange::Exchange;
 use super::failure::Failure;
 use super::headers;
-use super::refusal::Refused;
+use super::refusal::{self, Refused};
 use super::replay::Kept;
+use crate::admit::Permit;
 use crate::clock;
 use crate::listen::Connection;
 use crate::route::Route;
 use crate::shared::State;
-use crate::upstream::{Lease, Replica, Tried, Wants};
+use crate::upstream::{Attempt, Lease, Replica, Tried, Wants};
 
 /// A connection that was idle for so long may have been closed by its server just now: that a
 /// request was lost on it says more about the connection than about the request.
@@ -98,6 +99,8 @@ pub(super) struct Call<'a> {
 pub(super) struct Answer {
     pub(super) response: Response<Incoming>,
     pub(super) exchange: Exchange,
+    /// How long the replica took until it began.
+    latency: Duration,
 }
 
 /// How an attempt ended without an answer that can be passed on as it is.
@@ -120,6 +123,7 @@ impl Call<'_> {
         &self,
         mut parts: Parts,
         mut content: Content,
+        mut permit: Permit,
     ) -> Result<Answer, Failure> {
         let upstream = &self.route.upstream;
         upstream.on_call();
@@ -128,7 +132,12 @@ impl Call<'_> {
         loop {
             tried.insert(replica);
             let ended = match self.attempt(replica, &mut parts, &mut content, &mut sent).await {
-                Ok(answer) => return Ok(answer),
+                Ok(mut answer) => {
+                    permit.answered(answer.latency);
+                    answer.exchange.will_end(refusal::end_of(&answer.response));
+                    answer.exchange.keep(permit);
+                    return Ok(answer);
+                }
                 Err(ended) => ended,
             };
             let now = clock::now();
@@ -137,12 +146,20 @@ impl Call<'_> {
                 Ended::Lost(_) => End::Unknown,
                 Ended::Refused(_, refused) => {
                     upstream.on_refusal(now, replica, refused.stage, refused.predicted);
+                    permit.refused_behind(refused.name.as_ref().map_or("", |name| name.as_str()));
                     End::Refused
                 }
                 Ended::Over(_) => End::Final,
             };
-            if matches!(end, End::Unreachable | End::Unknown) {
-                upstream.on_lost(now, replica);
+            match &ended {
+                Ended::Unreachable(_) | Ended::Unsent(_) => {
+                    upstream.on_lost(now, replica, Attempt::Unsent);
+                }
+                Ended::Lost(_) => upstream.on_lost(now, replica, Attempt::Lost),
+                Ended::Over(Failure::TimedOut) => {
+                    upstream.on_lost(now, replica, Attempt::TimedOut);
+                }
+                Ended::Refused(..) | Ended::Over(_) => {}
             }
             let mut failed = Failed::new(end, self.deadline.at);
             failed.sent = sent;
@@ -157,12 +174,22 @@ impl Call<'_> {
                 replica = next;
                 continue;
             }
-            return match ended {
+            let failure = match ended {
                 // The refusal is the upstream's own answer.
-                Ended::Refused(answer, _) => Ok(*answer),
-                Ended::Unreachable(failure) | Ended::Over(failure) => Err(failure),
-                Ended::Unsent(error) | Ended::Lost(error) => Err(Failure::Lost(error)),
+                Ended::Refused(mut answer, _) => {
+                    answer.exchange.will_end(gate::End::Refused);
+                    answer.exchange.keep(permit);
+                    return Ok(*answer);
+                }
+                Ended::Unreachable(failure) | Ended::Over(failure) => failure,
+                Ended::Unsent(error) | Ended::Lost(error) => Failure::Lost(error),
             };
+            permit.end(if failure.is_the_clients() {
+                gate::End::Cancelled
+            } else {
+                gate::End::Failed
+            });
+            return Err(failure);
         }
     }
 
@@ -347,18 +374,17 @@ impl Call<'_> {
     ) -> Result<Answer, Ended> {
         let now = clock::now();
         let refused = Refused::read(&response, self.is_grpc);
-        let answer = Answer { response, exchange };
-        if let Some(refused) = refused {
-            return Err(Ended::Refused(Box::new(answer), refused));
-        }
         // A client that sends slowly does not make the replica slow.
         let since = match content.upload().and_then(|upload| upload.ended()) {
             Some(ended) => ended.max(began),
             None => began,
         };
-        let mut reply = Answered::default();
-        reply.latency = now.since(since);
-        reply.service = reply.latency;
+        let latency = now.since(since);
+        let answer = Answer { response, exchange, latency };
+        if let Some(refused) = refused {
+            return Err(Ended::Refused(Box::new(answer), refused));
+        }
+        let reply = Answered { latency, service: latency, ..Answered::default() };
         self.route.upstream.on_reply(now, index, reply);
         Ok(answer)
     }

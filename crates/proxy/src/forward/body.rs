@@ -15,6 +15,7 @@ use seawall_control::Instant;
 use tokio::time::{Sleep, sleep};
 
 use super::exchange::Exchange;
+use super::refusal;
 use super::replay::Replay;
 use crate::clock;
 
@@ -62,6 +63,12 @@ impl HttpBody for Body {
             Kind::Text(text) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(text))))),
             Kind::Upstream { incoming, exchange } => {
                 let frame = std::task::ready!(Pin::new(&mut *incoming).poll_frame(cx));
+                if let (Some(Ok(frame)), Some(exchange)) = (&frame, &mut *exchange)
+                    && let Some(trailers) = frame.trailers_ref()
+                    && let Some(end) = refusal::end_of_grpc(trailers)
+                {
+                    exchange.will_end(end);
+                }
                 match &frame {
                     Some(Err(_)) => {
                         if let Some(mut exchange) = exchange.take() {

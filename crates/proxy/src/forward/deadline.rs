@@ -63,10 +63,16 @@ impl Deadline {
         if self.own {
             let mut own = *own;
             own.deadline = Some(left);
-            if let Ok(value) = HeaderValue::try_from(own.to_string()) {
-                headers.insert(OWN, value);
-            }
+            write_own(headers, &own);
         }
+    }
+}
+
+/// Puts the field of Seawall in the place of what is there of it.
+pub(super) fn write_own(headers: &mut HeaderMap, own: &fields::Request) {
+    match HeaderValue::try_from(own.to_string()) {
+        Ok(value) if !value.is_empty() => _ = headers.insert(OWN, value),
+        _ => _ = headers.remove(OWN),
     }
 }
 

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use seawall_control::gate::End;
+
 use super::body::Upload;
+use crate::admit::Permit;
 use crate::clock;
-use crate::upstream::{Sender, Upstream};
+use crate::upstream::{Attempt, Sender, Upstream};
 
 /// A request that was given to a replica. Dropping it tells that nobody wants the rest.
 #[derive(Debug)]
@@ -15,6 +18,10 @@ pub(super) struct Exchange {
     sender: Option<Sender>,
     upload: Option<Arc<Upload>>,
     has_ended: bool,
+    /// The place that the request has, while this is about the response that is passed on.
+    permit: Option<Permit>,
+    /// How it will have ended, if nothing goes wrong.
+    end: End,
 }
 
 impl Exchange {
@@ -28,6 +35,8 @@ impl Exchange {
             sender: None,
             upload: None,
             has_ended: false,
+            permit: None,
+            end: End::Served,
         }
     }
 
@@ -37,6 +46,16 @@ impl Exchange {
         self.upload = upload;
     }
 
+    /// The response is passed on: the request's place is free when it has ended.
+    pub(super) fn keep(&mut self, permit: Permit) {
+        self.permit = Some(permit);
+    }
+
+    /// The response says that it is no result, or that of a failure.
+    pub(super) fn will_end(&mut self, end: End) {
+        self.end = end;
+    }
+
     /// The response has come to its end.
     pub(super) fn finish(&mut self) {
         let is_sent = self.upload.as_ref().is_none_or(|upload| upload.ended().is_some());
@@ -44,18 +63,27 @@ impl Exchange {
         if let Some(sender) = self.sender.take().filter(|_| is_sent) {
             self.upstream.replicas()[self.replica].pool(self.worker).give_back(sender);
         }
+        self.free(self.end);
         self.end();
     }
 
     /// The connection speaks another protocol now, and is nobody's any more.
     pub(super) fn switch(mut self) {
+        self.free(End::Served);
         self.end();
     }
 
     /// The replica was lost before the response had ended.
     pub(super) fn break_off(&mut self) {
-        self.upstream.on_lost(clock::now(), self.replica);
+        self.upstream.on_lost(clock::now(), self.replica, Attempt::Lost);
+        self.free(End::Failed);
         self.end();
+    }
+
+    fn free(&mut self, end: End) {
+        if let Some(mut permit) = self.permit.take() {
+            permit.end(end);
+        }
     }
 
     fn end(&mut self) {

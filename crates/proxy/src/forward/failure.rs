@@ -4,10 +4,22 @@ use bytes::Bytes;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode};
 
+use metrics::counter;
+use seawall_control::Rng;
+use seawall_control::fields::{self, Name};
+use seawall_control::request::Rejected;
+use seawall_measure::names;
+
 use super::body::Body;
+use crate::admit::{Kind, Refusal};
+use crate::clock;
+use crate::config;
 use crate::upstream::ConnectError;
 
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
+const OWN: HeaderName = HeaderName::from_static(fields::NAME);
+const X_ENVOY_OVERLOADED: HeaderName = HeaderName::from_static("x-envoy-overloaded");
+const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
@@ -34,6 +46,13 @@ pub(crate) enum Failure {
     TimedOut,
     /// The request's own deadline has passed.
     Expired,
+    /// It was refused before the upstream had it.
+    Refused {
+        /// Why.
+        refusal: Refusal,
+        /// How that is told.
+        status: config::Status,
+    },
 }
 
 /// How a failure is told, in HTTP, in `Proxy-Status` (RFC 9209 §2.3), and in gRPC.
@@ -81,8 +100,34 @@ impl Failure {
             Self::TimedOut | Self::Expired => {
                 (StatusCode::GATEWAY_TIMEOUT, "http_response_timeout", grpc::DEADLINE_EXCEEDED)
             }
+            Self::Refused { refusal, status } => match refusal.kind {
+                Kind::Overload => {
+                    (code(status.overload), "http_request_denied", grpc::UNAVAILABLE)
+                }
+                Kind::Quota => {
+                    (code(status.quota), "http_request_denied", grpc::RESOURCE_EXHAUSTED)
+                }
+                Kind::Expired => {
+                    (StatusCode::GATEWAY_TIMEOUT, "http_request_denied", grpc::DEADLINE_EXCEEDED)
+                }
+            },
         };
         Told { status, error, grpc }
+    }
+
+    /// Whether the client could have had a response, had it done otherwise.
+    pub(super) fn is_the_clients(&self) -> bool {
+        matches!(
+            self,
+            Self::Bad(_) | Self::TooLong | Self::ClientStalled | Self::ClientGone | Self::Expired
+        )
+    }
+
+    /// Counts it, by its name in `Proxy-Status`; refusals are counted where they are decided.
+    pub(super) fn count(&self) {
+        if !matches!(self, Self::Refused { .. }) {
+            counter!(names::PROXY_FAILURES.name, "error" => self.told().error).increment(1);
+        }
     }
 
     /// In words, for people.
@@ -98,12 +143,11 @@ impl Failure {
             Self::Lost(error) => format!("the upstream's response was lost: {error}"),
             Self::TimedOut => "the upstream's response did not begin in time".into(),
             Self::Expired => "the request's deadline has passed".into(),
+            Self::Refused { refusal, .. } => match refusal.kind {
+                Kind::Expired => "the request's deadline has passed".into(),
+                _ => refusal.rejected.to_string(),
+            },
         }
-    }
-
-    /// The status that it has in HTTP, also where it is told in the way of gRPC.
-    pub(crate) fn status(&self) -> StatusCode {
-        self.told().status
     }
 
     /// The response that says so, in the way of gRPC (trailers only) if the request was that.
@@ -113,6 +157,9 @@ impl Failure {
         let mut headers = HeaderMap::new();
         let proxy_status = HeaderValue::try_from(format!("seawall; error={}", told.error));
         headers.insert(PROXY_STATUS, proxy_status.expect("errors have plain names"));
+        if let Self::Refused { refusal, .. } = self {
+            tell_refusal(&mut headers, refusal, is_grpc);
+        }
         if is_grpc {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
             headers.insert(GRPC_STATUS, HeaderValue::from(u16::from(told.grpc)));
@@ -125,11 +172,42 @@ impl Failure {
         if matches!(self, Self::Method) {
             headers.insert(ALLOW, HeaderValue::from_static(METHODS));
         }
-        if told.status == StatusCode::SERVICE_UNAVAILABLE {
-            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
-        }
         respond(told.status, headers, Body::text(Bytes::from(text + "\n")))
     }
+}
+
+/// Says where a request was refused, and when it may come again: not all at once.
+fn tell_refusal(headers: &mut HeaderMap, refusal: &Refusal, is_grpc: bool) {
+    let Rejected { stage, predicted_delay, retry_after, .. } = refusal.rejected;
+    let mut own = fields::Response::default();
+    own.stage = stage.name().and_then(Name::new);
+    own.predicted = Some(predicted_delay);
+    own.retry_after = Some(retry_after);
+    if let Ok(value) = HeaderValue::try_from(own.to_string()) {
+        headers.insert(OWN, value);
+    }
+    if refusal.kind == Kind::Expired {
+        return; // it is worthless, and so would be another one
+    }
+    let mut random = Rng::new(clock::now().as_nanos());
+    let retry_ms = u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX).min(RETRY_MS_MAX);
+    let retry_ms = (retry_ms + random.below(retry_ms / 2 + 1)).max(1);
+    if is_grpc {
+        headers.insert(GRPC_PUSHBACK, HeaderValue::from(retry_ms));
+        return;
+    }
+    if refusal.kind == Kind::Overload {
+        headers.insert(X_ENVOY_OVERLOADED, HeaderValue::from_static("true"));
+    }
+    // RFC 9110 §10.2.3 has whole seconds.
+    headers.insert(RETRY_AFTER, HeaderValue::from(retry_ms.div_ceil(1000)));
+}
+
+/// Nobody is sent away for longer.
+const RETRY_MS_MAX: u64 = 60_000;
+
+fn code(status: u16) -> StatusCode {
+    StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE)
 }
 
 const METHODS: &str = "GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS, TRACE";

@@ -1,11 +1,13 @@
 //! Where requests go: a service, its replicas, and the connections to them.
 
+mod books;
 mod connect;
 mod health;
 mod pool;
 mod probe;
 mod replica;
 
+pub(crate) use books::Attempt;
 pub(crate) use connect::{ConnectError, Dialer};
 pub(crate) use pool::{Lease, Sender, Wants};
 pub(crate) use replica::Replica;
@@ -13,16 +15,19 @@ pub(crate) use replica::Replica;
 use std::sync::Arc;
 use std::time::Duration;
 
+use metrics::counter;
 use parking_lot::Mutex;
 use seawall_control::Instant;
 use seawall_control::replica::{Answered, Selector};
 use seawall_control::request::Stage;
 use seawall_control::retry::{self, Failed, Verdict};
+use seawall_measure::names;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
+use crate::admit::{Admission, Load};
 use crate::clock;
-use crate::config;
+use crate::config::{self, Config};
 use crate::tls::TlsError;
 
 /// A service, which any of its replicas can serve.
@@ -33,7 +38,14 @@ pub(crate) struct Upstream {
     replicas: Vec<Arc<Replica>>,
     selector: Mutex<Selector>,
     retry: Mutex<retry::Policy>,
-    probes: Vec<AbortHandle>,
+    pub(crate) admission: Arc<Admission>,
+    /// Whether it refuses, and the classes that routes give: not its own configuration, but as good
+    /// as that.
+    mode: config::Mode,
+    classes: Vec<String>,
+    /// What goes on beside requests.
+    tasks: Vec<AbortHandle>,
+    counted: Mutex<retry::Counts>,
 }
 
 /// The replicas that a request was sent to.
@@ -55,11 +67,12 @@ impl Upstream {
     /// one of `known` has, too, are taken from there, with their connections.
     pub(crate) fn start(
         name: &str,
-        config: &config::Upstream,
+        whole: &Config,
         workers: usize,
         runtime: &Handle,
         known: &[Arc<Self>],
     ) -> Result<Arc<Self>, TlsError> {
+        let config = &whole.upstreams[name];
         let mut replicas = Vec::with_capacity(config.replicas.len());
         for endpoint in &config.replicas {
             let all = known.iter().flat_map(|upstream| &upstream.replicas);
@@ -69,7 +82,10 @@ impl Upstream {
                 None => Arc::new(Replica::new(endpoint, config, workers)?),
             });
         }
-        let probes = probe::start(&config.health, &replicas, runtime);
+        let classes = whole.classes_of(name);
+        let admission = Admission::new(name, config, whole.mode, &classes);
+        let mut tasks = probe::start(&config.health, &replicas, runtime);
+        tasks.push(runtime.spawn(admission.clone().run()).abort_handle());
         let seed = clock::now().as_nanos();
         Ok(Arc::new(Self {
             name: name.to_owned(),
@@ -77,7 +93,11 @@ impl Upstream {
             selector: Mutex::new(Selector::new(&config.balance, replicas.len(), seed)),
             retry: Mutex::new(config.retry.policy()),
             replicas,
-            probes,
+            admission,
+            mode: whole.mode,
+            classes,
+            tasks,
+            counted: Mutex::default(),
         }))
     }
 
@@ -88,10 +108,15 @@ impl Upstream {
 
     /// Whether this is what such a part of a configuration would make. Certificates that have
     /// changed in their files make another one.
-    pub(crate) fn is(&self, name: &str, config: &config::Upstream) -> bool {
+    pub(crate) fn is(&self, name: &str, whole: &Config) -> bool {
+        let config = &whole.upstreams[name];
         let uses_files = config.replicas.iter().any(|replica| replica.tls)
             && (config.tls.authorities.is_some() || config.tls.certificate.is_some());
-        self.name == name && self.config == *config && !uses_files
+        self.name == name
+            && self.config == *config
+            && self.mode == whole.mode
+            && self.classes == whole.classes_of(name)
+            && !uses_files
     }
 
     /// All replicas.
@@ -139,6 +164,7 @@ impl Upstream {
 
     /// A request is about to be sent to a replica. [`on_end`](Self::on_end) must follow.
     pub(crate) fn on_submit(&self, replica: usize) {
+        self.replicas[replica].books.submitted();
         if self.replicas.len() > 1 {
             self.selector.lock().on_submit(replica);
         }
@@ -146,6 +172,7 @@ impl Upstream {
 
     /// It is no longer there.
     pub(crate) fn on_end(&self, replica: usize) {
+        self.replicas[replica].books.ended();
         if self.replicas.len() > 1 {
             self.selector.lock().on_end(replica);
         }
@@ -154,6 +181,7 @@ impl Upstream {
     /// A replica answered, its head after `latency`.
     pub(crate) fn on_reply(&self, now: Instant, replica: usize, reply: Answered) {
         self.replicas[replica].health.on_success();
+        self.replicas[replica].books.count(Attempt::Answered);
         if self.replicas.len() > 1 {
             self.selector.lock().on_reply(now, replica, reply);
         }
@@ -168,13 +196,15 @@ impl Upstream {
         predicted: Duration,
     ) {
         self.replicas[replica].health.on_success(); // it is there, and says what it has to
+        self.replicas[replica].books.count(Attempt::Refused);
         if self.replicas.len() > 1 {
             self.selector.lock().on_refusal(now, replica, stage, predicted);
         }
     }
 
     /// A replica could not be reached, was lost, or did not answer in time.
-    pub(crate) fn on_lost(&self, now: Instant, replica: usize) {
+    pub(crate) fn on_lost(&self, now: Instant, replica: usize, attempt: Attempt) {
+        self.replicas[replica].books.count(attempt);
         let is_out = self.replicas[replica].health.on_failure(now, &self.config.health);
         if is_out {
             let replica = &self.replicas[replica];
@@ -183,8 +213,30 @@ impl Upstream {
     }
 }
 
+impl Upstream {
+    /// Tells the recorder what is so now.
+    pub(crate) fn publish(&self) -> Load {
+        let now = clock::now();
+        for replica in &self.replicas {
+            replica.books.publish(&self.name, replica, replica.is_well(now));
+        }
+        let counts = self.retry.lock().counts();
+        let before = std::mem::replace(&mut *self.counted.lock(), counts);
+        let new = [
+            ("retry", counts.retries - before.retries),
+            ("move", counts.moves - before.moves),
+            ("forbidden", counts.forbidden - before.forbidden),
+        ];
+        for (kind, count) in new {
+            let upstream = self.name.clone();
+            counter!(names::RETRIES.name, "upstream" => upstream, "kind" => kind).increment(count);
+        }
+        self.admission.publish()
+    }
+}
+
 impl Drop for Upstream {
     fn drop(&mut self) {
-        self.probes.iter().for_each(AbortHandle::abort);
+        self.tasks.iter().for_each(AbortHandle::abort);
     }
 }

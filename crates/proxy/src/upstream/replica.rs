@@ -4,6 +4,7 @@ use std::fmt;
 
 use seawall_control::Instant;
 
+use super::books::Books;
 use super::connect::Dialer;
 use super::health::Health;
 use super::pool::Pool;
@@ -15,6 +16,7 @@ use crate::tls::TlsError;
 pub(crate) struct Replica {
     pub(crate) dialer: Dialer,
     pub(super) health: Health,
+    pub(super) books: Books,
     /// Connections, those of each worker apart, so that nothing moves between threads.
     pools: Box<[Pool]>,
     config: config::Upstream,
@@ -30,6 +32,7 @@ impl Replica {
         Ok(Self {
             dialer,
             health: Health::default(),
+            books: Books::default(),
             pools: (0..workers).map(|_| Pool::new(config.connections)).collect(),
             config: config.clone(),
         })

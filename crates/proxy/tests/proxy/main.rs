@@ -1,5 +1,6 @@
 //! The proxy between real clients and real upstreams, over sockets.
 
+mod admission;
 mod forwarding;
 mod grpc;
 mod hostile;
