@@ -90,9 +90,8 @@ impl ClassBook {
     fn publish(&mut self) {
         for (times, outcome) in self.times.iter_mut().zip(OUTCOMES) {
             let name = self.name.clone();
-            times.publish(
-                || histogram!(names::REQUEST.name, "class" => name, "outcome" => outcome),
-            );
+            times
+                .publish(|| histogram!(names::REQUEST.name, "class" => name, "outcome" => outcome));
         }
     }
 }

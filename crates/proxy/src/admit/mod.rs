@@ -176,12 +176,7 @@ impl Admission {
         Ok((Permit::new(self.clone(), entered), waits.then_some(told)))
     }
 
-    fn classify(
-        &self,
-        state: &mut State,
-        now: Instant,
-        parts: &Parts,
-    ) -> (Class, classes::Key) {
+    fn classify(&self, state: &mut State, now: Instant, parts: &Parts) -> (Class, classes::Key) {
         let text = |name: &HeaderName| parts.headers.get(name)?.to_str().ok();
         let mut values = [None; HEADERS_MAX];
         for (value, name) in values.iter_mut().zip(&self.fields) {

@@ -83,11 +83,7 @@ pub(super) struct Waiting<'a> {
 }
 
 impl<'a> Waiting<'a> {
-    pub(super) fn new(
-        permit: Permit,
-        turn: oneshot::Receiver<Turn>,
-        route: RouteName<'a>,
-    ) -> Self {
+    pub(super) fn new(permit: Permit, turn: oneshot::Receiver<Turn>, route: RouteName<'a>) -> Self {
         Self { permit: Some(permit), turn, route }
     }
 }

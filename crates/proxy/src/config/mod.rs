@@ -195,9 +195,8 @@ impl Config {
         for name in self.upstreams.keys() {
             let classes = self.classes_of(name).len();
             if classes > NAMED_MAX {
-                let problem = format!(
-                    "the routes to {name} name {classes} classes; allowed are {NAMED_MAX}"
-                );
+                let problem =
+                    format!("the routes to {name} name {classes} classes; allowed are {NAMED_MAX}");
                 return Err(ConfigError::new("routes", problem));
             }
         }
@@ -218,9 +217,8 @@ impl Config {
 
     /// The classes that routes to an upstream name, in order.
     pub(crate) fn classes_of(&self, upstream: &str) -> Vec<String> {
-        let goes_there = |route: &&Route| {
-            route.upstream.as_deref().is_none_or(|name| name == upstream)
-        };
+        let goes_there =
+            |route: &&Route| route.upstream.as_deref().is_none_or(|name| name == upstream);
         let named = self.routes.iter().filter(goes_there).filter_map(|route| route.class.clone());
         named.collect::<BTreeSet<_>>().into_iter().collect()
     }

@@ -11,9 +11,9 @@ use hyper::header::{HOST, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Request, Response, Uri, Version};
-use seawall_control::{fields, gate};
 use seawall_control::replica::Answered;
 use seawall_control::retry::{End, Failed, Verdict};
+use seawall_control::{fields, gate};
 use tokio::time::{Instant as TokioInstant, sleep_until};
 
 use super::body::{Broken, RequestBody, Source, Upload};

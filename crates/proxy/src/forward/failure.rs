@@ -101,9 +101,7 @@ impl Failure {
                 (StatusCode::GATEWAY_TIMEOUT, "http_response_timeout", grpc::DEADLINE_EXCEEDED)
             }
             Self::Refused { refusal, status } => match refusal.kind {
-                Kind::Overload => {
-                    (code(status.overload), "http_request_denied", grpc::UNAVAILABLE)
-                }
+                Kind::Overload => (code(status.overload), "http_request_denied", grpc::UNAVAILABLE),
                 Kind::Quota => {
                     (code(status.quota), "http_request_denied", grpc::RESOURCE_EXHAUSTED)
                 }

@@ -104,9 +104,7 @@ async fn forward<'a>(
         claims: claims(&own, config, route, deadline.left(now)),
     };
     let entered = route.upstream.admission.enter(now, &arriving).await;
-    let permit = entered.map_err(|refusal| {
-        Failure::Refused { refusal, status: config.status }
-    })?;
+    let permit = entered.map_err(|refusal| Failure::Refused { refusal, status: config.status })?;
     if route.upstream.replicas().len() > 1 && own.client.is_some() {
         // Each replica would give credits of its own, and the client could not tell them apart.
         (own.client, own.demand, own.ack) = (None, None, None);
@@ -140,12 +138,7 @@ async fn forward<'a>(
 }
 
 /// What of a request's claims counts, with so much time left.
-fn claims(
-    own: &fields::Request,
-    config: &Config,
-    route: &Route,
-    left: Option<Duration>,
-) -> Claims {
+fn claims(own: &fields::Request, config: &Config, route: &Route, left: Option<Duration>) -> Claims {
     let mut claims = match config.trust {
         Trust::Everybody => own.claims(0),
         Trust::Nobody => {
