@@ -19,7 +19,8 @@ const STATUS: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 impl Books {
     fn new(route: &str) -> Self {
-        let count = |status| counter!(names::PROXY_RESPONSES.name, "route" => route.to_owned(), "status" => status);
+        let name = names::PROXY_RESPONSES.name;
+        let count = |status| counter!(name, "route" => route.to_owned(), "status" => status);
         Self(STATUS.map(count))
     }
 

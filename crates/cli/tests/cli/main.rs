@@ -19,6 +19,7 @@ mod otel;
 mod pages;
 mod paths;
 mod privileges;
+mod proxy;
 #[cfg(feature = "rocks")]
 mod rocks;
 #[cfg(feature = "search")]

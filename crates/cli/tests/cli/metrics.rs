@@ -81,7 +81,7 @@ fn nothing_else_is_shown() {
 }
 
 /// Whether a line is of a metric in the vocabulary and has the labels which that promises.
-fn is_known(line: &str) -> bool {
+pub(crate) fn is_known(line: &str) -> bool {
     let name = name_of(line).expect("it is a series");
     let is_histogram = |metric: &&Metric| {
         let suffix = name.strip_prefix(metric.name);

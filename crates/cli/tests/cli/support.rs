@@ -238,6 +238,12 @@ impl Served {
         kilobytes << 10
     }
 
+    /// Sends a signal.
+    #[track_caller]
+    pub(crate) fn tell(&self, signal: Signal) {
+        kill(pid(&self.child), signal).expect("the server still runs");
+    }
+
     /// Sends a signal, and waits for the end.
     #[track_caller]
     pub(crate) fn signalled(mut self, signal: Signal) -> ExitStatus {

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! An upstream's own queues cannot be seen from here, nor can what waits in them be refused. So the
-//! queue is moved to this side: a [gate](seawall_control::gate) lets in what keeps the upstream busy
-//! and no more, and the rest waits here, where the wait is known before it begins.
+//! queue is moved to this side: a [gate](seawall_control::gate) lets in what keeps the upstream
+//! busy and no more, and the rest waits here, where the wait is known before it begins.
 
 mod books;
 mod permit;

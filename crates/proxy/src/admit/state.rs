@@ -124,7 +124,8 @@ impl State {
         self.controller.on_completion(now, &completion);
     }
 
-    /// A request of `class` waits. If that is for its own class's limit, the class is worth keeping.
+    /// A request of `class` waits. If that is for its own class's limit, the class is worth
+    /// keeping.
     pub(super) fn note_limited(&mut self, now: Instant, class: Class) {
         let is_full = self.gate.in_flight() >= self.gate.limit();
         let own = |view: &gate::View| view.class == class;

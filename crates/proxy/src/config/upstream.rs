@@ -21,9 +21,9 @@ pub struct Upstream {
     /// Addresses, such as `["http://127.0.0.1:8080"]`, 1 to 256; `https://` for TLS. A name is
     /// resolved for each new connection.
     pub replicas: Vec<Endpoint>,
-    /// Latency that counts as good, from a request's arrival here to its response, 10us to 10m. What
-    /// could only be answered later is refused, as if that were its deadline. Default: only the
-    /// requests' own deadlines count.
+    /// Latency that counts as good, from a request's arrival here to its response, 10us to 10m.
+    /// What could only be answered later is refused, as if that were its deadline. Default: only
+    /// the requests' own deadlines count.
     #[serde(with = "duration::option")]
     pub slo: Option<Duration>,
     /// How many requests the upstream is let have at once, and who waits.

@@ -24,6 +24,7 @@ use crate::clock;
 pub(crate) struct Body(Kind);
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are the large one")]
 enum Kind {
     Empty,
     Text(Bytes),

@@ -104,9 +104,8 @@ async fn an_address_that_is_taken_is_named() {
     let mut config = config(&[nobody().await]);
     config.listen = taken.local_addr().unwrap();
     let error = Proxy::start(config).unwrap_err();
-    assert!(
-        matches!(&error, StartError::Listen { address, .. } if *address == taken.local_addr().unwrap())
-    );
+    let StartError::Listen { address, .. } = &error else { panic!("{error}") };
+    assert_eq!(*address, taken.local_addr().unwrap());
     assert!(error.to_string().contains(&taken.local_addr().unwrap().to_string()));
 }
 

@@ -1,0 +1,199 @@
+//! The proxy as its users start it.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::thread;
+
+use nix::sys::signal::Signal;
+use seawall_measure::names;
+
+use crate::metrics::is_known;
+use crate::support::{Served, fail, file, run_after, succeed, until};
+use crate::watched::{ask, name_of};
+
+/// A server that answers everything with this word, until the tests end.
+fn upstream(word: &'static str) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for tcp in listener.incoming() {
+            thread::spawn(move || answer(tcp.unwrap(), word));
+        }
+    });
+    address
+}
+
+fn answer(mut tcp: TcpStream, word: &str) {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while tcp.read(&mut byte).is_ok_and(|read| read == 1) {
+        head.push(byte[0]);
+        if head.ends_with(b"\r\n\r\n") {
+            head.clear();
+            let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", word.len());
+            let _ = tcp.write_all((answer + word).as_bytes());
+        }
+    }
+}
+
+/// What a proxy answers.
+fn get(proxy: &Served) -> String {
+    ask(&proxy.address(), &["GET / HTTP/1.1", "Host: a.example"]).body
+}
+
+fn start(arguments: &[&str]) -> Served {
+    let fixed = ["proxy", "--until-stdin-ends", "--listen", "127.0.0.1:0"];
+    Served::start_exactly(&[&fixed, arguments].concat())
+}
+
+/// A file that sends everything to one upstream.
+fn write(path: &Path, upstream: SocketAddr) {
+    let text = format!("upstreams.default.replicas = [\"http://{upstream}\"]\n");
+    std::fs::write(path, text).unwrap();
+}
+
+#[test]
+fn a_first_try_needs_no_file() {
+    let upstream = format!("http://{}", upstream("hello"));
+    let proxy = start(&["--upstream", &upstream]);
+    assert_eq!(get(&proxy), "hello");
+    assert_eq!(proxy.signalled(Signal::SIGTERM).code(), Some(0));
+}
+
+#[test]
+fn a_file_that_changes_counts_and_one_that_is_wrong_does_not() {
+    let path = file("proxy-reload.toml");
+    write(&path, upstream("one"));
+    let name = path.to_str().unwrap();
+    let proxy = start(&[name, "--metrics", "127.0.0.1:0"]);
+    assert_eq!(get(&proxy), "one");
+    write(&path, upstream("two"));
+    until("it is read again", || get(&proxy) == "two");
+    std::fs::write(&path, "upstreams.default.replicas = []\n").unwrap();
+    let scrape = || ask(&proxy.metrics(), &["GET /metrics HTTP/1.1", "Host: localhost"]).body;
+    let refused = format!("{}{{result=\"refused\"}}", names::RELOADS.name);
+    until("it is refused", || scrape().contains(&refused));
+    assert_eq!(get(&proxy), "two", "the old one stays");
+    write(&path, upstream("three"));
+    proxy.tell(Signal::SIGHUP);
+    until("it is read again", || get(&proxy) == "three");
+    let (_, errors) = proxy.last_words();
+    assert!(errors.contains("upstreams.default.replicas: there is none"), "{errors}");
+}
+
+#[test]
+fn what_it_counts_is_in_the_vocabulary() {
+    let upstream = format!("http://{}", upstream("hello"));
+    let proxy = start(&["--upstream", &upstream, "--metrics", "127.0.0.1:0", "--enforce"]);
+    for _ in 0..10 {
+        assert_eq!(get(&proxy), "hello");
+    }
+    let scrape = || ask(&proxy.metrics(), &["GET /metrics HTTP/1.1", "Host: localhost"]).body;
+    let served = format!("{}{{class=\"all else\"}} 10", names::COMPLETIONS.name);
+    until("all are counted", || scrape().contains(&served));
+    let text = scrape();
+    let mut series = text.lines().filter(|line| name_of(line).is_some());
+    assert!(series.all(is_known), "{text}");
+    for metric in [
+        names::REQUESTS,
+        names::REQUEST,
+        names::GATE_LIMIT,
+        names::ATTEMPTS,
+        names::UPSTREAM_WELL,
+        names::PROXY_RESPONSES,
+        names::CONNECTIONS_OPEN,
+        names::OUTSTANDING,
+        names::QUEUEING_DELAY,
+    ] {
+        assert!(text.contains(metric.name), "{}: {text}", metric.name);
+    }
+}
+
+#[test]
+fn check_says_what_would_run_and_what_of_it_is_there() {
+    let path = file("proxy-check.toml");
+    let one = upstream("one");
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let text = format!(
+        "listen = '127.0.0.1:0'\nmode = 'enforce'\n\
+         upstreams.one = {{ replicas = ['http://{one}', 'http://{nobody}'], slo = '80ms' }}\n\
+         [[routes]]\npath = '/api'\nmethods = ['GET']\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    let name = path.to_str().unwrap();
+    let said = succeed(&["proxy", name, "--check"]).stdout;
+    for expected in [
+        "enforcing",
+        "SLO 80ms",
+        "route GET, any host, /api: one",
+        &format!("http://{one} is there"),
+        &format!("http://{nobody}: the connection was refused"),
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+}
+
+#[test]
+fn the_environment_is_over_the_file_and_flags_are_over_both() {
+    let path = file("proxy-environment.toml");
+    write(&path, upstream("one"));
+    let name = path.to_str().unwrap();
+    let first = "export SEAWALL_PROXY__MODE=enforce SEAWALL_PROXY__LISTEN=127.0.0.1:1 \
+                 SEAWALL_PROXY__UPSTREAMS__DEFAULT__SLO=70ms";
+    let said = run_after(first, &["proxy", name, "--check", "--listen", "127.0.0.1:2"]);
+    assert!(said.status.success(), "{said:?}");
+    for expected in ["127.0.0.1:2", "enforcing", "SLO 70ms"] {
+        assert!(said.stdout.contains(expected), "{expected}: {said:?}");
+    }
+    let said = run_after("export SEAWALL_PROXY__LIMITS__STREEMS=1", &["proxy", name, "--check"]);
+    assert!(said.stderr.contains("streems") && said.stderr.contains("streams"), "{said:?}");
+}
+
+#[test]
+fn what_is_wrong_is_named_with_what_is_allowed() {
+    let path = file("proxy-wrong.toml");
+    let name = path.to_str().unwrap();
+    fail(&["proxy"], &["--upstream http://HOST:PORT"]);
+    fail(&["proxy", "/nowhere.toml"], &["/nowhere.toml"]);
+    let url = "--upstream=127.0.0.1:80";
+    fail(&["proxy", url], &["http://HOST:PORT"]);
+    let valid = "upstreams.a.replicas = ['http://127.0.0.1:1']\n";
+    for (text, expected) in [
+        ("lissten = 'x'", &["line 1", "lissten", "listen"][..]),
+        ("listen = 'x'", &["line 1", "socket address"]),
+        ("mode = 'strict'", &["observe", "enforce"]),
+        ("upstreams.a = {}", &["upstreams.a.replicas: there is none"]),
+        ("upstreams.a.replicas = ['ftp://x']", &["ftp://x", "http://HOST:PORT"]),
+        ("limits.streams = 0", &["limits.streams: 0 is out of range; allowed is 1 to 10000"]),
+        ("timeouts.head = '2h'", &["2h", "ns, us, ms, s, m"]),
+        ("timeouts.head = '90m'", &["timeouts.head", "allowed is 1ms to 60m"]),
+        ("upgrades = ['h2c']", &["upgrades: \"h2c\""]),
+        ("status.overload = 200", &["status.overload", "400 to 599"]),
+        ("[[routes]]\nupstream = 'b'", &["routes[0].upstream", "allowed is one of a"]),
+        ("[[routes]]\npath = 'x'", &["routes[0].path", "begins with /"]),
+        ("[[routes]]\n[[routes]]", &["routes[1].name", "name of its own"]),
+        ("upstreams.a.admission.algorithm = 'x'", &["upstreams.a.admission.algorithm", "protego"]),
+        ("upstreams.a.admission.algorithm = 'protego'", &["upstreams.a.slo: protego needs it"]),
+        ("upstreams.a.gate.limit.policy = 'x'", &["upstreams.a.", "limit.policy", "knee"]),
+        ("upstreams.a.retry.attempts = 0", &["upstreams.a.retry.attempts", "1 to 16"]),
+        ("upstreams.a.tls.key = 'x'", &["upstreams.a.tls.key", "give both"]),
+        ("tls = { certificate = '/none.pem', key = '/none.pem' }", &["/none.pem"]),
+    ] {
+        let whole = if text.starts_with("upstreams.a = ") || text.contains("ftp") {
+            format!("{text}\n")
+        } else if text.starts_with('[') {
+            format!("{valid}{text}\n")
+        } else {
+            format!("{text}\n{valid}")
+        };
+        std::fs::write(&path, whole).unwrap();
+        fail(&["proxy", name, "--check"], expected);
+        fail(&["proxy", name], expected);
+    }
+    let nobody = "http://127.0.0.1:1";
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let listen = ["proxy", "--upstream", nobody, "--listen", &taken];
+    fail(&listen, &[&format!("cannot listen at {taken}")]);
+}
