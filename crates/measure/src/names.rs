@@ -218,7 +218,7 @@ metrics! {
         ["upstream", "replica", "result"],
         "Requests given to a replica: answered, refused, unsent, lost, timed_out";
     RETRIES = "seawall_upstream_retries_total", Counter, Count, ["upstream", "kind"],
-        "Requests sent again (retry), elsewhere for nothing (move), or not for the budget (forbidden)";
+        "Requests sent again (retry), moved for nothing (move), or not for the budget (forbidden)";
 
     // The node agent: one process for all containers of a machine.
     SCALING_UNITS = "seawall_scaling_units", Gauge, Count, ["container"],
