@@ -136,8 +136,8 @@ fn of_capacity(run: &Run, own: &'static Row, name: &str, rate: &str) -> Bar {
     bar(run, what, own, &[(name, own.name, rate)], found)
 }
 
-/// With whom the mix is compared. Paths that tell the classes apart can each have a limiter of their
-/// own, set by hand, and then a peer may serve all that can be served.
+/// With whom the mix is compared. Paths that tell the classes apart can each have a limiter of
+/// their own, set by hand, and then a peer may serve all that can be served.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Peers {
     /// Those with one limiter for all, as they come.

@@ -1,8 +1,8 @@
 //! How much of the CPU this process uses: of the cores that it may have.
 //!
 //! Shedders ask for it (`bbr`). It is the process's own time, as the kernel counts it, over that of
-//! its cores or of its quota, so that neighbours on the machine have no part in it. What the process
-//! waits for the CPU is no use of it.
+//! its cores or of its quota, so that neighbours on the machine have no part in it. What the
+//! process waits for the CPU is no use of it.
 //!
 //! ```
 //! use seawall_control::steer::Meter;

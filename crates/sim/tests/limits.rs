@@ -23,7 +23,8 @@ fn a_shedder_that_looks_at_the_cpu_sees_it_and_no_lock() {
         // By an average that takes half a second, and not eleven, to see what is so.
         let bbr = format!(
             "workload.load = '2x'
-            admission = {{ algorithm = 'bbr', bbr.variant = '{variant}', bbr.cpu_interval = '10ms' }}"
+            admission.algorithm = 'bbr'
+            admission.bbr = {{ variant = '{variant}', cpu_interval = '10ms' }}"
         );
         let report = run(&bbr);
         assert!(report.counts.refused_at_entry > 2_000, "{variant}: {:?}", report.counts);

@@ -15,7 +15,8 @@ use tokio::time::interval;
 use super::{Options, describe};
 use crate::live::{self, About, Asks, Hosts, Live, View};
 use crate::output;
-use crate::serve::{metrics::Recording, stdin_end};
+use crate::serve::metrics::{PERIOD, Recording};
+use crate::serve::stdin_end;
 
 /// How often files are looked at.
 const LOOK: Duration = Duration::from_secs(1);
@@ -87,7 +88,7 @@ async fn serve(options: &Options, proxy: &Proxy, mut signals: Signals, mut asks:
     };
     tokio::pin!(stdin);
     let mut looks = interval(LOOK);
-    let mut ticks = interval(metrics::PERIOD);
+    let mut ticks = interval(PERIOD);
     let cause = loop {
         let is_asked = tokio::select! {
             _ = signals.terminate.recv() => break "SIGTERM",
@@ -130,6 +131,6 @@ fn reload(options: &Options, proxy: &Proxy) -> bool {
         }
     }
     let result = if read.is_ok() { "used" } else { "refused" };
-    ::metrics::counter!(names::RELOADS.name, "result" => result).increment(1);
+    metrics::counter!(names::RELOADS.name, "result" => result).increment(1);
     read.is_ok()
 }

@@ -15,8 +15,8 @@ const BASELINE: f64 = 1.0 / 32.0;
 /// Requests on each side without which nothing is compared.
 const SAMPLES_MIN: u32 = 20;
 
-/// Two kinds differ if one takes this much longer, on average over logarithms: a factor of 1.3. Less
-/// is real, often, and not worth a class.
+/// Two kinds differ if one takes this much longer, on average over logarithms: a factor of 1.3.
+/// Less is real, often, and not worth a class.
 const EFFECT_MIN: f64 = 0.262;
 
 /// The least distance of two distributions (of Kolmogorov and Smirnov) that is worth a class.
@@ -133,8 +133,8 @@ impl Sample {
 }
 
 impl Difference {
-    /// How much is gained by telling them apart: what of the variance of the logarithms lies between
-    /// the two (as in regression trees, CART), where a refusal counts as a factor of e².
+    /// How much is gained by telling them apart: what of the variance of the logarithms lies
+    /// between the two (as in regression trees, CART), where a refusal counts as a factor of e².
     pub(super) fn gain(&self) -> f64 {
         let apart = self.effect.abs().max(2.0 * self.refused.abs());
         self.share * (1.0 - self.share) * apart * apart
@@ -214,8 +214,8 @@ mod tests {
     use super::*;
     use crate::random::Rng;
 
-    /// Windows of `n` requests each, of which every second one takes `factor` times as long, and all
-    /// of which rise and fall together: in how many is a difference proved?
+    /// Windows of `n` requests each, of which every second one takes `factor` times as long, and
+    /// all of which rise and fall together: in how many is a difference proved?
     fn proved(factor: f64, windows: u32, n: u32, tested: u64) -> u32 {
         let rng = &mut Rng::new(5);
         let mut baseline = Baseline::default();

@@ -183,8 +183,8 @@ fn jitter(rng: &mut Rng) -> f64 {
     0.5 + 0.5 * rng.uniform()
 }
 
-/// The decimal logarithm, a whole number and at least 1. (Earlier releases take the square root from
-/// 1000 on.)
+/// The decimal logarithm, a whole number and at least 1. (Earlier releases take the square root
+/// from 1000 on.)
 fn log10(limit: f64) -> u32 {
     (limit as u32).checked_ilog10().unwrap_or(0).max(1)
 }

@@ -1,5 +1,5 @@
-//! What the machine's memory, power and CPU have to do with a server: what counts them, who is told, and
-//! who sets the capacity of the memory semaphore.
+//! What the machine's memory, power and CPU have to do with a server: what counts them, who is
+//! told, and who sets the capacity of the memory semaphore.
 //!
 //! ```text
 //!   meters ──┬─► Steering ─► capacity of the semaphore
