@@ -13,6 +13,7 @@ use serde::Deserialize;
 
 use crate::cases::Experiment;
 use crate::envoy;
+use crate::measure::SLO;
 use crate::rows::{Front, Row, Stack};
 
 /// How long a program may take until it listens.
@@ -145,6 +146,16 @@ impl Programs {
                 command.args(["--concurrency", "1", "--disable-hot-restart", "-l", "error", "-c"]);
                 command.arg(&file);
                 Running::listening(command, listen, cores.load).map(Some)
+            }
+            Front::Seawall => {
+                let mut command = Command::new(&self.seawall);
+                command.args(["proxy", "--listen=127.0.0.1:0", "--until-stdin-ends"]);
+                command.arg(format!("--upstream=http://{upstream}"));
+                let slo = format!("upstreams.default.slo={}ms", SLO.as_millis());
+                for setting in ["threads=1", "mode=enforce", &slo] {
+                    command.args(["--set", setting]);
+                }
+                Running::server(command, cores.load).map(Some)
             }
         }
     }

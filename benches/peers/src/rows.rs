@@ -16,6 +16,8 @@ pub enum Front {
     Direct,
     /// Envoy with adaptive concurrency.
     Envoy,
+    /// Seawall's proxy.
+    Seawall,
 }
 
 /// One row of the table.
@@ -81,6 +83,10 @@ const fn behind_envoy(row: Row) -> Row {
     Row { front: Front::Envoy, has_overhead: true, ..row }
 }
 
+const fn ours(row: Row) -> Row {
+    Row { is_ours: true, has_overhead: true, ..row }
+}
+
 /// Said of each limiter that is tuned: there is one for each path, and it lets at most 40 requests
 /// in, which is four fifths of what can be served within the SLO.
 const AT_MOST_40: &str = "at most 40, one for each path";
@@ -113,6 +119,16 @@ pub const ROWS: &[Row] = &[
     tuned(rust("congestion-limiter, tuned", "congestion", "p90 of windows, at most 40, each path")),
     rust("tower-resilience", "resilience", "AIMD, defaults"),
     tuned(rust("tower-resilience, tuned", "resilience", "Vegas, at most 40, one for each path")),
+    ours(rust("Seawall layer", "seawall", "defaults; the lock is Seawall's")),
+    Row {
+        is_quick: true,
+        ..ours(tuned(rust("Seawall layer, tuned", "seawall", "target delay of ten service times")))
+    },
+    ours(rust("Seawall layer, plain lock", "seawall-plain", "defaults; the lock is tokio's")),
+    ours(Row {
+        front: Front::Seawall,
+        ..go("Seawall proxy", "none", "enforce, SLO 100 ms, defaults; before the server in Go")
+    }),
 ];
 
 /// The row with this name.
@@ -128,7 +144,7 @@ mod tests {
     fn every_row_has_its_own_name() {
         for (index, row) in ROWS.iter().enumerate() {
             assert!(ROWS[..index].iter().all(|other| other.name != row.name), "{}", row.name);
-            assert_eq!(row.name.ends_with("tuned"), row.tuned, "{}", row.name);
+            assert_eq!(row.name.ends_with(", tuned"), row.tuned, "{}", row.name);
         }
     }
 }

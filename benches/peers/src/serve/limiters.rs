@@ -11,9 +11,11 @@ use congestion_limiter::aggregation::Percentile;
 use congestion_limiter::limiter::{DefaultLimiter, Limiter, Outcome};
 use congestion_limiter::limits::{Gradient, Windowed};
 use little_loadshedder::{LoadShedLayer, LoadShedResponse};
+use seawall_tower::server::{self, Config, Layer};
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 use tower_resilience_adaptive::{AdaptiveLimiterLayer, Aimd, Vegas};
 
+use super::work::{STAGE, STAGE_NAME};
 use super::{App, Protocol, reply};
 
 /// What an informed user makes of an SLO of 100 ms and a service time of 2 ms: requests that one
@@ -22,6 +24,9 @@ const TUNED_LIMIT: usize = 40;
 
 /// Half of the SLO, as a target of mean latency.
 const TUNED_TARGET: Duration = Duration::from_millis(50);
+
+/// What an informed user of Seawall sets: ten service times, as Breakwater has it (§5.1).
+const TUNED_DELAY: Duration = Duration::from_millis(20);
 
 /// A limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -36,6 +41,10 @@ pub enum Peer {
     Congestion,
     /// tower-resilience-adaptive; AIMD, the first one of its documentation.
     Resilience,
+    /// Seawall's layer, and its mutex, at which requests may be refused.
+    Seawall,
+    /// Seawall's layer, before handlers that know nothing of it.
+    SeawallPlain,
 }
 
 impl Peer {
@@ -58,8 +67,25 @@ impl Peer {
                 congestion(Arc::new(DefaultLimiter::new(gradient)), protocol, inner)
             }
             Self::Resilience => resilience(tuned, protocol, inner),
+            Self::Seawall | Self::SeawallPlain => seawall(tuned, inner),
         }
     }
+
+    /// Whether it is Seawall's, which wants one limiter for all paths and a listener of its own.
+    pub(super) fn is_ours(self) -> bool {
+        matches!(self, Self::Seawall | Self::SeawallPlain)
+    }
+}
+
+/// Seawall's layer, with an SLO of 100 ms, which is its default, and one worker.
+fn seawall(tuned: bool, inner: App) -> App {
+    let target_delay = tuned.then_some(TUNED_DELAY);
+    let config = Config { target_delay, workers: 1, ..Config::default() };
+    let layer = Layer::builder(config).stage(STAGE, STAGE_NAME).build();
+    let layer = layer.expect("the configuration is one of the defaults");
+    let stack = ServiceBuilder::new()
+        .map_response(|response: Response<server::Body<_>>| response.map(axum::body::Body::new));
+    App::new(stack.layer(layer).service(inner))
 }
 
 fn tower(limit: usize, protocol: Protocol, inner: App) -> App {

@@ -13,21 +13,24 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use axum::Router;
+use anyhow::Context as _;
+use anyhow::Result;
+use axum::{Router, ServiceExt};
 use axum::body::to_bytes;
 use axum::extract::{Request, State};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use axum::serve::ListenerExt;
 use clap::{Args, ValueEnum};
 use seawall_control::config::duration;
+use seawall_tower::Context;
+use seawall_tower::server::{Connection, Listener, Refused};
 use tower::make::Shared;
 use tower::util::BoxCloneSyncService;
 
 pub use limiters::Peer;
 pub use work::Kind;
-use work::Work;
+use work::{End, Work};
 
 /// A service that is ready to be served, behind a limiter or not.
 type App = BoxCloneSyncService<Request, Response, std::convert::Infallible>;
@@ -97,7 +100,7 @@ pub fn run(options: &Options) -> Result<()> {
             _ = io::stdin().read_to_end(&mut Vec::new());
             std::process::exit(0);
         });
-        serve(listener, app).await.context("serving")
+        serve(listener, app, options.peer).await.context("serving")
     })
 }
 
@@ -117,7 +120,16 @@ pub async fn start(options: &Options) -> Result<(tokio::net::TcpListener, App)> 
 /// # Errors
 ///
 /// If the listener breaks.
-pub async fn serve(listener: tokio::net::TcpListener, app: App) -> io::Result<()> {
+pub async fn serve(
+    listener: tokio::net::TcpListener,
+    app: App,
+    peer: Peer,
+) -> io::Result<()> {
+    if peer.is_ours() {
+        // So that requests know when their bytes came.
+        let service = ServiceExt::<Request>::into_make_service_with_connect_info::<Connection>(app);
+        return axum::serve(Listener::from(listener), service).await;
+    }
     let listener = listener.tap_io(|stream| {
         // Replies are small, and nobody is to wait for more of them.
         _ = stream.set_nodelay(true);
@@ -131,29 +143,34 @@ fn app(options: &Options) -> App {
     let work = Arc::new(Work::new(options.work, options.hold, options.burn, options.errors));
     let routes = |wrap: &dyn Fn(App) -> App| {
         PATHS.iter().fold(Router::new(), |router, &(http, grpc)| {
-            let handler = any(handle).with_state((work.clone(), options.proto));
+            // Who asks the lock with the request's context, and may be refused there.
+            let asks = options.peer == Peer::Seawall;
+            let handler = any(handle).with_state((work.clone(), options.proto, asks));
             let route = wrap(App::new(handler));
             router.route_service(http, route.clone()).route_service(grpc, route)
         })
     };
     let limited = |inner: App| options.peer.limit(options.tuned, options.proto, inner);
-    match options.tuned {
+    match options.tuned && !options.peer.is_ours() {
         true => App::new(routes(&limited)),
         false => limited(App::new(routes(&|inner| inner))),
     }
 }
 
 async fn handle(
-    State((work, protocol)): State<(Arc<Work>, Protocol)>,
+    State((work, protocol, asks)): State<(Arc<Work>, Protocol, bool)>,
     request: Request,
 ) -> Response {
     let (head, body) = request.into_parts();
     let Ok(body) = to_bytes(body, BODY_MAX).await else { return reply::failed(protocol) };
     let path = head.uri.path();
     let name = path.rsplit('/').next().unwrap_or(path);
-    match work.run(name, &reply::payload(protocol, &body)).await {
+    let context = asks.then(|| head.extensions.get::<Context>()).flatten();
+    let payload = reply::payload(protocol, &body);
+    match work.run(name, &payload, context.map(|context| &**context)).await {
         Ok(()) => reply::done(protocol),
-        Err(work::Injected) => reply::failed(protocol),
+        Err(End::Injected) => reply::failed(protocol),
+        Err(End::Refused(rejected)) => Refused(rejected).into_response(),
     }
 }
 

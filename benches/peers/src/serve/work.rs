@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use seawall_control::Rng;
+use seawall_control::request::{Context, Rejected, Stage};
 use tokio::sync::Mutex;
 
 use super::timer;
@@ -14,6 +15,10 @@ use super::timer;
 /// faster.
 const CALIBRATIONS: u32 = 40;
 const CHUNK: u64 = 200_000;
+
+/// The lock as a stage.
+pub(super) const STAGE: Stage = Stage(16);
+pub(super) const STAGE_NAME: &str = "hot";
 
 /// What requests do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -28,9 +33,14 @@ pub enum Kind {
     Mix,
 }
 
-/// The failure of a request that has nothing to do with load.
+/// Why a request was not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Injected;
+pub(super) enum End {
+    /// A failure that has nothing to do with load.
+    Injected,
+    /// The lock has refused it.
+    Refused(Rejected),
+}
 
 /// The workload of a server.
 #[derive(Debug)]
@@ -42,6 +52,8 @@ pub(super) struct Work {
     errors: f64,
     /// The lock that hot requests need.
     hot: Mutex<()>,
+    /// The same, for requests with a context.
+    stage: seawall_sync::Mutex<()>,
     /// Requests so far, of which the draws of errors are made.
     count: AtomicU64,
 }
@@ -49,28 +61,41 @@ pub(super) struct Work {
 impl Work {
     pub(super) fn new(kind: Kind, hold: Duration, burn: Duration, errors: f64) -> Self {
         let steps = if kind == Kind::Cpu { steps(burn) } else { 0 };
-        Self { kind, hold, steps, errors, hot: Mutex::default(), count: AtomicU64::new(0) }
+        let stage = seawall_sync::Mutex::new(()).at(STAGE, STAGE_NAME);
+        let (hot, count) = (Mutex::default(), AtomicU64::new(0));
+        Self { kind, hold, steps, errors, hot, stage, count }
     }
 
     /// Serves one request. What is hot cannot be told from a path alone: a body that begins with h
-    /// is hot, too.
+    /// is hot, too. With a context, the lock may refuse it.
     ///
     /// # Errors
     ///
-    /// As often as it is to fail.
-    pub(super) async fn run(&self, path: &str, body: &[u8]) -> Result<(), Injected> {
+    /// As often as it is to fail, and where it is refused.
+    pub(super) async fn run(
+        &self,
+        path: &str,
+        body: &[u8],
+        context: Option<&Context>,
+    ) -> Result<(), End> {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         if self.errors > 0.0 && Rng::new(number).chance(self.errors) {
-            return Err(Injected);
+            return Err(End::Injected);
         }
         match self.kind {
             Kind::Idle => {}
             Kind::Cpu => spin(self.steps),
             Kind::Mix if !is_hot(path, body) => timer::sleep(self.hold).await,
-            Kind::Lock | Kind::Mix => {
-                let _held = self.hot.lock().await;
-                timer::sleep(self.hold).await;
-            }
+            Kind::Lock | Kind::Mix => match context {
+                None => {
+                    let _held = self.hot.lock().await;
+                    timer::sleep(self.hold).await;
+                }
+                Some(context) => {
+                    let _held = self.stage.lock(context).await.map_err(End::Refused)?;
+                    timer::sleep(self.hold).await;
+                }
+            },
         }
         Ok(())
     }
@@ -119,7 +144,7 @@ mod tests {
         let failed = runtime.block_on(async {
             let mut failed = 0;
             for _ in 0..10_000 {
-                failed += usize::from(work.run("work", b"").await.is_err());
+                failed += usize::from(work.run("work", b"", None).await.is_err());
             }
             failed
         });
