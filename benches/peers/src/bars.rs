@@ -154,7 +154,8 @@ fn of_best(run: &Run, own: &'static Row, name: &str, rate: &str, of: Peers) -> B
     let best = peers.filter_map(|row| Some((row.name, goodput(row.name)?)));
     let best = best.max_by(|a, b| a.1.total_cmp(&b.1));
     let found = goodput(own.name).zip(best).map(|(own, (name, best))| {
-        let text = format!("{own:.0}/s, {:.2} × the {best:.0}/s of {name}", own / best.max(1e-9));
+        let times = if best > 0.0 { format!(", {:.2} times", own / best) } else { String::new() };
+        let text = format!("{own:.0}/s{times} beside {best:.0}/s of {name}");
         (text, own >= OF_BEST * best)
     });
     let mut points = vec![(name, own.name, rate)];

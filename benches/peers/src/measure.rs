@@ -24,6 +24,9 @@ const HOLD: Duration = Duration::from_millis(2);
 const CALIBRATION: Length = Length { warm_up_s: 1, time_s: 3 };
 const CALIBRATION_RATE: &str = "3x";
 
+/// How much the capacities of both stacks may differ before that is told.
+const UNLIKE: f64 = 0.05;
+
 /// How long a load may take beyond its time.
 const SLACK: Duration = Duration::from_secs(20);
 
@@ -163,6 +166,12 @@ impl Bench {
                     let longer = Duration::from_secs_f64((1.0 / go - 1.0 / capacity).max(0.0));
                     run.hold_us = Some((HOLD + longer).as_micros() as u64);
                     capacity = self.capacity(run, experiment, stack)?;
+                    if (capacity / go - 1.0).abs() > UNLIKE {
+                        eprintln!(
+                            "warning: {go:.0}/s in Go and {capacity:.0}/s in Rust should be one \
+                             capacity; is the machine busy with something else?"
+                        );
+                    }
                 }
                 eprintln!("capacity of {name}: {capacity:.0}/s");
                 run.capacities.insert(name, capacity);

@@ -3,7 +3,7 @@
 use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{CellAlignment, Table};
 
-use crate::bars::Bar;
+use crate::bars::{Bar, Verdict};
 use crate::cases::{EXPERIMENTS, Experiment};
 use crate::record::{Point, Run};
 use crate::rows::ROWS;
@@ -123,11 +123,17 @@ fn of_bars(bars: &[Bar]) -> String {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
     table.set_header(["bar", "row", "found", "verdict"]);
-    for Bar { what, row, found, verdict } in bars {
+    let (missing, judged): (Vec<&Bar>, Vec<&Bar>) =
+        bars.iter().partition(|bar| bar.verdict == Verdict::NotMeasured);
+    for Bar { what, row, found, verdict } in judged {
         table.add_row([what.clone(), (*row).to_owned(), found.clone(), verdict.to_string()]);
     }
-    let met = bars.iter().filter(|bar| bar.verdict == crate::bars::Verdict::Met).count();
-    format!("### Acceptance bars: {met} of {} met\n\n{table}\n", bars.len())
+    let met = bars.iter().filter(|bar| bar.verdict == Verdict::Met).count();
+    let rest = match missing.len() {
+        0 => String::new(),
+        count => format!("\n{count} more were not measured; `bars.json` names them.\n"),
+    };
+    format!("### Acceptance bars: {met} of {} met\n\n{table}\n{rest}", bars.len())
 }
 
 #[cfg(test)]
@@ -160,6 +166,7 @@ mod tests {
         assert!(none.contains(" 0 ") && none.contains(" - "), "{none}");
         assert!(line("go/cpu").contains(" 476 "));
         assert!(line("cpu 2x: goodput at least that of Envoy ").contains("not valid"));
-        assert!(line("cpu 0.5x: nothing refused").contains("not measured"));
+        let missing = bars.iter().filter(|bar| bar.verdict == Verdict::NotMeasured).count();
+        assert!(line("not measured").starts_with(&missing.to_string()));
     }
 }

@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use anyhow::Result;
-use axum::{Router, ServiceExt};
 use axum::body::to_bytes;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use axum::serve::ListenerExt;
+use axum::{Router, ServiceExt};
 use clap::{Args, ValueEnum};
 use seawall_control::config::duration;
 use seawall_tower::Context;
@@ -120,11 +120,7 @@ pub async fn start(options: &Options) -> Result<(tokio::net::TcpListener, App)> 
 /// # Errors
 ///
 /// If the listener breaks.
-pub async fn serve(
-    listener: tokio::net::TcpListener,
-    app: App,
-    peer: Peer,
-) -> io::Result<()> {
+pub async fn serve(listener: tokio::net::TcpListener, app: App, peer: Peer) -> io::Result<()> {
     if peer.is_ours() {
         // So that requests know when their bytes came.
         let service = ServiceExt::<Request>::into_make_service_with_connect_info::<Connection>(app);
