@@ -69,9 +69,10 @@ fn main() -> Result<()> {
     let programs = arguments.programs()?;
     let bench = Bench { programs, cores: Cores::choose()?, folder: folder.clone() };
     let mut run = if arguments.fresh { Run::default() } else { Run::load(&bench.file())? };
+    let mut missing = 0;
     if !arguments.show {
         bench.programs.check()?;
-        measure(&bench, &plan, &mut run)?;
+        missing = measure(&bench, &plan, &mut run)?;
     }
     let bars = bars::judge(&run);
     let text = table::render(&run, &bars);
@@ -82,10 +83,15 @@ fn main() -> Result<()> {
     for page in plans::draw(&run, &all, &bench.programs.seawall, &folder)? {
         eprintln!("page: {}", page.display());
     }
+    if missing > 0 {
+        bail!(
+            "{missing} points could not be measured, as told above; the same command tries again"
+        );
+    }
     Ok(())
 }
 
-fn measure(bench: &Bench, plan: &Plan, run: &mut Run) -> Result<()> {
+fn measure(bench: &Bench, plan: &Plan, run: &mut Run) -> Result<usize> {
     let missing: Vec<_> = plan.points().into_iter().filter(|(_, _, key)| !run.has(key)).collect();
     let each = |(_, _, key): &(_, _, Key)| u64::from(key.warm_up_s + key.time_s) + 1;
     let minutes = missing.iter().map(each).sum::<u64>().div_ceil(60);

@@ -114,32 +114,39 @@ impl Plan {
 
 impl Bench {
     /// Measures what is missing, and writes the run after each point. `tell` is told which point is
-    /// next.
+    /// next. Gives how many could not be measured, because a program did not start or failed; why
+    /// is told on standard error.
     ///
     /// # Errors
     ///
-    /// If a program does not start, or a load cannot be offered.
+    /// If capacities cannot be measured, or the run cannot be written.
     pub fn all(
         &self,
         plan: &Plan,
         run: &mut Run,
         mut tell: impl FnMut(usize, usize, &Key),
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let file = self.file();
         self.calibrate(run)?;
         run.save(&file)?;
+        let mut missing = 0;
         let points = plan.points();
         for (index, (experiment, row, key)) in points.iter().enumerate() {
             tell(index, points.len(), key);
             if run.has(key) {
                 continue;
             }
-            let point = self.point(run, experiment, row, key.clone());
-            let point = point.with_context(|| format!("{} at {}", row.name, key.rate))?;
-            run.points.push(point);
+            // One row that does not start is not to cost the night of all others.
+            match self.point(run, experiment, row, key.clone()) {
+                Ok(point) => run.points.push(point),
+                Err(error) => {
+                    eprintln!("{} {}, {}: {error:#}", experiment.name, key.rate, row.name);
+                    missing += 1;
+                }
+            }
             run.save(&file)?;
         }
-        Ok(())
+        Ok(missing)
     }
 
     /// Where the run is kept.
