@@ -271,8 +271,8 @@ fn situations(scenario: &Scenario, report: &Report) -> [bool; SITUATIONS.len()] 
 }
 
 #[test]
-fn two_hundred_random_scenarios_break_no_rule() {
-    let reached = swarm(0..200);
+fn three_hundred_random_scenarios_break_no_rule() {
+    let reached = swarm(0..300);
     for name in admission::NAMES {
         let row = reached[name];
         let [shift, refusal, _, revocation, crash, ..] = row;
@@ -290,5 +290,5 @@ fn two_hundred_random_scenarios_break_no_rule() {
 #[test]
 #[ignore = "long: twenty thousand scenarios"]
 fn twenty_thousand_random_scenarios_break_no_rule() {
-    swarm(200..20_200);
+    swarm(300..20_300);
 }
