@@ -1,0 +1,36 @@
+//! What is shown to users can be used: configurations in documents and manifests.
+
+use std::fs;
+use std::path::Path;
+
+use seawall_proxy::config::from_layers;
+
+fn text(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn the_documents_configurations_can_be_used() {
+    let document = text("docs/proxy.md");
+    let blocks = document.split("```toml\n").skip(1);
+    let blocks: Vec<_> = blocks.filter_map(|block| block.split("```").next()).collect();
+    let whole = blocks.iter().filter(|block| block.starts_with("# proxy.toml"));
+    assert!(whole.clone().count() > 0);
+    for block in whole {
+        from_layers(Some(("docs/proxy.md", block)), &[]).unwrap();
+    }
+}
+
+#[test]
+fn the_sidecar_has_a_configuration_that_can_be_used() {
+    let manifest = text("deploy/kubernetes/sidecar.yaml");
+    let (_, rest) = manifest.split_once("proxy.toml: |\n").unwrap();
+    let lines = rest.lines().take_while(|line| line.is_empty() || line.starts_with("    "));
+    let file = lines.map(|line| format!("{}\n", line.trim_start())).collect::<String>();
+    let config = from_layers(Some(("proxy.toml", &file)), &[]).unwrap();
+    assert!(config.upstreams.contains_key("shop"), "{file}");
+    assert!(manifest.contains(&format!("containerPort: {}", config.listen.port())));
+    let metrics = config.metrics.listen.unwrap();
+    assert!(manifest.contains(&format!("containerPort: {}", metrics.port())));
+}
