@@ -25,7 +25,7 @@ pub enum Kind {
     Counter,
     /// It goes up and down.
     Gauge,
-    /// How often something took how long, in the [buckets](buckets).
+    /// How often something took how long, in the [`buckets`].
     Histogram,
 }
 

@@ -72,9 +72,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "MIX")]
     mix: Option<KeyValueMix>,
 
-    /// Requests of an http or grpc workload, by class: NAME:SHARE:PATH[:BODY], separated by commas.
-    /// A body makes it a POST; {} in it stands for a number of its own in each. Bodies of gRPC are
-    /// sent as google.protobuf.BytesValue [default: GET of the path behind the address]
+    /// Requests of an http or grpc workload, by class: NAME:SHARE:PATH or NAME:SHARE:PATH:BODY,
+    /// separated by commas. A body makes it a POST; {} in it stands for a number of its own in
+    /// each. Bodies of gRPC are sent as google.protobuf.BytesValue [default: GET of the path behind
+    /// the address]
     #[arg(long, value_name = "CLASSES")]
     requests: Option<Requests>,
 

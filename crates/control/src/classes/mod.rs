@@ -13,7 +13,7 @@
 //! One hot lock makes all requests late if they share one limit, and a proxy cannot see locks. But
 //! requests that wait for it take longer than others that run at the same time. There is one class
 //! at first. In windows, the latencies of each value of each feature are compared with the rest of
-//! its class ([how](compare)); a value that differs in three of four windows gets a class of its
+//! its class; a value that differs in three of four windows gets a class of its
 //! own. A class that no longer differs, or does not come any more, is given up.
 //!
 //! What the service refuses, naming a stage for it, `lock:orders`, is evidence, too.

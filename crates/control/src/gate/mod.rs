@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A proxy cannot see the queues inside of a service, nor refuse what waits in them. So it lets in
-//! only what keeps the service busy (a [`LimitPolicy`](crate::limit::LimitPolicy) finds out how
+//! only what keeps the service busy (a [`LimitPolicy`] finds out how
 //! many that are), and the queue forms in front of the gate. There the one rule of all stages
 //! applies.
 //!
