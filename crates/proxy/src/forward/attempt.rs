@@ -205,7 +205,8 @@ impl Call<'_> {
         let replica = &upstream.replicas()[index];
         let mut is_fresh = false;
         loop {
-            let mut exchange = Exchange::begin(upstream, index, self.connection.worker);
+            let worker = self.connection.worker;
+            let mut exchange = Exchange::begin(upstream, index, worker, self.deadline);
             let lease = self.lease(replica, is_fresh).await?;
             let idle_for = lease.idle_for;
             let is_stale = idle_for.is_some_and(|idle| idle >= STALE);
@@ -246,6 +247,9 @@ impl Call<'_> {
                 continue;
             }
             let error = error.into_error();
+            if self.deadline.is_over(clock::now()) {
+                return Err(Ended::Over(Failure::Expired));
+            }
             if was_not_processed(&error) {
                 return Err(Ended::Unsent(describe(&error)));
             }

@@ -48,6 +48,12 @@ impl Deadline {
         (self.at != Instant::NEVER).then(|| self.at.since(now))
     }
 
+    /// Whether it has passed, but for what telling it in milliseconds may take. Who serves the
+    /// request may know its deadline, too, and let go of it then: that is no loss of a connection.
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        self.left(now).is_some_and(|left| left < Duration::from_millis(1))
+    }
+
     /// Tells the upstream what is left now, in the fields in which it was brought.
     pub(super) fn write(&self, headers: &mut HeaderMap, own: &fields::Request, now: Instant) {
         let Some(left) = self.left(now) else { return };
@@ -115,5 +121,6 @@ mod tests {
         deadline.write(&mut headers, &own, later);
         assert_eq!(headers[GRPC_TIMEOUT], "50000000n");
         assert_eq!(headers[ENVOY_TIMEOUT], "50");
+        assert!(!deadline.is_over(later) && deadline.is_over(now + Duration::from_micros(199_500)));
     }
 }

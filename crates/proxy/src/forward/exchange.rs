@@ -5,6 +5,7 @@ use std::sync::Arc;
 use seawall_control::gate::End;
 
 use super::body::Upload;
+use super::deadline::Deadline;
 use crate::admit::Permit;
 use crate::clock;
 use crate::upstream::{Attempt, Sender, Upstream};
@@ -15,6 +16,7 @@ pub(super) struct Exchange {
     upstream: Arc<Upstream>,
     replica: usize,
     worker: usize,
+    deadline: Deadline,
     sender: Option<Sender>,
     upload: Option<Arc<Upload>>,
     has_ended: bool,
@@ -26,12 +28,18 @@ pub(super) struct Exchange {
 
 impl Exchange {
     /// A request is about to be sent to a replica.
-    pub(super) fn begin(upstream: &Arc<Upstream>, replica: usize, worker: usize) -> Self {
+    pub(super) fn begin(
+        upstream: &Arc<Upstream>,
+        replica: usize,
+        worker: usize,
+        deadline: Deadline,
+    ) -> Self {
         upstream.on_submit(replica);
         Self {
             upstream: upstream.clone(),
             replica,
             worker,
+            deadline,
             sender: None,
             upload: None,
             has_ended: false,
@@ -73,10 +81,15 @@ impl Exchange {
         self.end();
     }
 
-    /// The replica was lost before the response had ended.
+    /// The replica was lost before the response had ended, or has let go of it at its deadline.
     pub(super) fn break_off(&mut self) {
-        self.upstream.on_lost(clock::now(), self.replica, Attempt::Lost);
-        self.free(End::Failed);
+        let now = clock::now();
+        if self.deadline.is_over(now) {
+            self.free(End::Cancelled);
+        } else {
+            self.upstream.on_lost(now, self.replica, Attempt::Lost);
+            self.free(End::Failed);
+        }
         self.end();
     }
 

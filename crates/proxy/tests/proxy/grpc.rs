@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes};
+use http_body_util::BodyExt;
 use hyper::http::uri::PathAndQuery;
+use seawall_control::fields::timeout;
 use seawall_proxy::Proxy;
 use seawall_proxy::config::Probe;
 use tokio::sync::mpsc;
@@ -193,6 +195,54 @@ async fn a_deadline_that_passes_is_told_in_grpcs_way() {
     assert_eq!(response.status(), 200);
     let status = response.headers().get("grpc-status").unwrap();
     assert!(["1", "4"].contains(&status.to_str().unwrap()), "{response:?}");
+}
+
+/// A server of HTTP/2 that resets what it was asked once the deadline has passed, as grpc-go does:
+/// calls of `/test.Reset/Call` before it has said anything, others after the head.
+async fn resetting() -> SocketAddr {
+    raw(|tcp, _| async move {
+        let mut connection = h2::server::handshake(tcp).await.unwrap();
+        while let Some(Ok((request, mut respond))) = connection.accept().await {
+            let left = timeout::parse(request.headers()["grpc-timeout"].as_bytes()).unwrap();
+            let head = hyper::Response::builder().header("content-type", "application/grpc");
+            let head = head.body(()).unwrap();
+            let begins = !request.uri().path().ends_with("/Call");
+            let stream = begins.then(|| respond.send_response(head, false).unwrap());
+            // A timer of the runtime would be later than the proxy's own.
+            std::thread::spawn(move || {
+                std::thread::sleep(left);
+                match stream {
+                    Some(mut stream) => stream.send_reset(h2::Reason::CANCEL),
+                    None => respond.send_reset(h2::Reason::CANCEL),
+                }
+            });
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_upstream_that_lets_go_at_the_deadline_is_not_lost() {
+    let other = Upstream::saying("never asked").await;
+    let mut config = config(&[resetting().await, other.address]);
+    let upstream = upstream(&mut config);
+    upstream.balance.choose = seawall_control::replica::Selection::First;
+    upstream.health.eject_after = 1;
+    let proxy = Proxy::start(config).unwrap();
+    let mut sender = http2(proxy.address()).await;
+    for method in ["Call", "Stream"].repeat(10) {
+        let request = hyper::Request::post(format!("http://a.example/test.Reset/{method}"))
+            .header("content-type", "application/grpc")
+            .header("grpc-timeout", "10m")
+            .body(text("content"))
+            .unwrap();
+        let response = sender.send_request(request).await.unwrap();
+        let status = response.headers().get("grpc-status").map(|status| status.to_str().unwrap());
+        assert_eq!(status, (method == "Call").then_some("4"), "{response:?}");
+        let rest = response.into_body().collect().await;
+        assert_eq!(rest.is_ok(), method == "Call");
+    }
+    assert_eq!(other.requests(), 0);
 }
 
 #[tokio::test]
