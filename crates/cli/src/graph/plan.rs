@@ -363,7 +363,9 @@ impl Plan {
 
     /// That the agent can have the FirstResponder of this contender.
     fn check_responder(&self, contender: &Contender) -> Result<(), PlanError> {
-        let Some(table) = &contender.responder else { return Ok(()) };
+        if contender.responder.is_none() {
+            return Ok(());
+        }
         let refuse = |problem: String| {
             let case = format!("contender {}", contender.name);
             Err(PlanError::Case { case, problem: format!("responder: {problem}") })
@@ -372,7 +374,7 @@ impl Plan {
             return refuse("it is a part of the node agent; set agent = \"process\"".into());
         }
         #[cfg(feature = "node")]
-        {
+        if let Some(table) = &contender.responder {
             use seawall_node::agent::config::Responder;
             let read = Responder::deserialize(table.clone());
             let read = read.map_err(|error| error.to_string().trim_end().replace('\n', " "));

@@ -23,6 +23,18 @@ fn the_documents_configurations_can_be_used() {
 }
 
 #[test]
+fn the_document_names_all_there_is_to_choose_from() {
+    let document = text("docs/proxy.md");
+    let row = |key: &str| {
+        let begin = format!("| `{key}` |");
+        document.lines().find(|line| line.starts_with(&begin)).unwrap().to_owned()
+    };
+    for name in seawall_control::limit::NAMES {
+        assert!(row("gate.limit.policy").contains(&format!("`{name}`")), "{name}");
+    }
+}
+
+#[test]
 fn the_sidecar_has_a_configuration_that_can_be_used() {
     let manifest = text("deploy/kubernetes/sidecar.yaml");
     let (_, rest) = manifest.split_once("proxy.toml: |\n").unwrap();
