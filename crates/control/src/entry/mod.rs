@@ -37,11 +37,13 @@ pub struct Config {
     pub cores: u32,
     /// Seed of the algorithm's random choices.
     pub seed: u64,
-    /// Within how long this server alone has to answer, client to client.
+    /// Within how long this server alone has to answer, client to client; [`Duration::MAX`] if
+    /// nobody says.
     pub target_delay: Duration,
     /// Network round trip to the clients.
     pub rtt: Duration,
-    /// How long a request may wait at all stages together.
+    /// How long a request may wait at all stages together. Where the entry's own rule is what
+    /// bounds waits, and nothing behind it, that is up to the algorithm: [`Budget::under`].
     pub budget: Budget,
     /// The time that 99 % of handlers do not exceed, waits apart; `None` to measure it.
     pub service_p99: Option<Duration>,
@@ -64,6 +66,8 @@ pub struct Arriving<'a> {
     pub waited: Duration,
     /// The round trip that 99 % of its session's requests do not exceed.
     pub network_p99: Duration,
+    /// The time that 99 % of those like it take, waits apart, if they differ from others.
+    pub service_p99: Option<Duration>,
     /// Requests that wait to run, and since when the oldest does.
     pub queue: (usize, Duration),
     /// How much longer requests may wait now because more CPU is to come.
@@ -108,11 +112,10 @@ impl Entry {
         let mut init = Init::new(now, config.seed);
         // What one server has to meet, which is all that its controller can steer.
         (init.cores, init.slo, init.rtt) = (config.cores, config.target_delay, config.rtt);
-        let budget = config.budget.under(&*algorithm);
         Self {
             controller: algorithm.server(init),
             predictor: RunQueue::new(config.cores),
-            budget,
+            budget: config.budget,
             target_delay: config.target_delay,
             service_p99: config.service_p99,
             socket_wait: Duration::ZERO,
@@ -164,7 +167,7 @@ impl Entry {
         arrival.queue_delay = self.excusing(waited + age);
         let verdict = self.controller.on_arrival(now, &arrival);
 
-        let after = self.service_p99() + network_p99;
+        let after = arriving.service_p99.unwrap_or_else(|| self.service_p99()) + network_p99;
         let target = self.target_delay;
         let left = claims.deadline.map_or(target, |left| left.min(target));
         let budget = self.budget.of(left, after);

@@ -29,6 +29,7 @@ fn arriving(claims: &Claims) -> Arriving<'_> {
         window_ack: 0,
         waited: Duration::ZERO,
         network_p99: MS,
+        service_p99: None,
         queue: (0, Duration::ZERO),
         grace: Duration::ZERO,
         excess: false,
@@ -54,6 +55,31 @@ fn the_budget_is_what_service_and_network_leave() {
     let hurried = Claims { deadline: Some(5 * MS), ..claims };
     let judgement = entry.on_arrival(Instant::ORIGIN, &arriving(&hurried));
     assert_eq!((judgement.budget, judgement.own_budget), (Some(2 * MS), 7 * MS));
+
+    let slow = Arriving { service_p99: Some(6 * MS), ..arriving(&claims) };
+    assert_eq!(entry.on_arrival(Instant::ORIGIN, &slow).budget, Some(3 * MS));
+}
+
+#[test]
+fn who_has_all_the_time_there_is_has_no_budget() {
+    let algorithm = admission::Config::named("none").build().unwrap();
+    let config = Config {
+        cores: 1,
+        seed: 1,
+        target_delay: Duration::MAX,
+        rtt: MS,
+        budget: Budget::Auto,
+        service_p99: None,
+    };
+    let mut entry = Entry::new(Instant::ORIGIN, algorithm, &config);
+    let remaining = |entry: &mut Entry, claims: &Claims| {
+        let slow = Arriving { service_p99: Some(6 * MS), ..arriving(claims) };
+        let judgement = entry.on_arrival(Instant::ORIGIN, &slow);
+        judgement.context(claims, Class(1)).remaining(Instant::ORIGIN)
+    };
+    assert_eq!(remaining(&mut entry, &Claims::default()), Duration::MAX);
+    let hurried = Claims { deadline: Some(10 * MS), ..Claims::default() };
+    assert_eq!(remaining(&mut entry, &hurried), 3 * MS);
 }
 
 #[test]

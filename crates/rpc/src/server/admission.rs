@@ -84,7 +84,7 @@ impl Admission {
             seed: if config.seed == 0 { clock::realtime_ns() } else { config.seed },
             target_delay: config.target_delay(),
             rtt: config.rtt,
-            budget: config.budget,
+            budget: config.budget.under(&*algorithm),
             service_p99: config.service_p99,
         };
         let entry = entry::Entry::new(clock::now(), algorithm, &entry);
@@ -154,6 +154,7 @@ impl Admission {
                 window_ack: frame.window_ack,
                 waited,
                 network_p99,
+                service_p99: None,
                 queue: (self.queue.len(), self.queue.age(now)),
                 // Shedding and scaling decide as one: while CPU is still to come, a wait for it is
                 // worth more than the budget says, which knows only of what there is.

@@ -94,7 +94,7 @@ impl Shared {
             seed,
             target_delay: config.target_delay(),
             rtt: config.rtt,
-            budget: config.budget,
+            budget: config.budget.under(&*algorithm),
             service_p99: config.service_p99,
         };
         let mut entry = Entry::new(now, algorithm, &told);
@@ -165,6 +165,7 @@ impl Shared {
             window_ack: told.fields.ack.unwrap_or(0),
             waited,
             network_p99: self.config.network_p99.unwrap_or(self.config.rtt),
+            service_p99: None,
             queue: (waiting, ahead + behind.map_or(Duration::ZERO, |(_, wait)| wait)),
             grace: Duration::ZERO,
             excess,
