@@ -52,6 +52,7 @@
 
 pub mod client;
 pub mod clock;
+pub mod headers;
 pub mod server;
 
 pub use server::Context;

@@ -2,19 +2,13 @@
 
 use std::time::{Duration, SystemTime};
 
-use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{HeaderMap, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use seawall_control::controller::Feedback;
 use seawall_control::fields::{self, Name};
 use seawall_control::request::{Rejected, Stage};
 
-use super::outgoing::{is_grpc, lines};
-
-const SEAWALL: HeaderName = HeaderName::from_static(fields::NAME);
-const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
-const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
-/// Envoy has refused it itself.
-const ENVOY_OVERLOADED: HeaderName = HeaderName::from_static("x-envoy-overloaded");
+use crate::headers::{ENVOY_OVERLOADED, GRPC_PUSHBACK, GRPC_STATUS, is_grpc, lines};
 
 /// gRPC's numbers of its statuses.
 const DEADLINE_EXCEEDED: u8 = 4;
@@ -73,7 +67,7 @@ pub(super) struct News {
 impl News {
     /// What the head of a response tells.
     pub(super) fn of_head(status: StatusCode, headers: &HeaderMap) -> Self {
-        let told = fields::Response::read(lines(headers, &SEAWALL)).fields;
+        let told = fields::Response::read(lines(headers)).fields;
         let fate = if is_grpc(headers) && status == StatusCode::OK {
             // Without a status in its head, a call is under way, and its trailers will tell.
             grpc_status(headers).map_or(Fate::Served, |code| of_grpc(code, headers, &told))
@@ -85,7 +79,7 @@ impl News {
 
     /// What the trailers tell of a response whose head was this.
     pub(super) fn of_trailers(trailers: &HeaderMap) -> Self {
-        let told = fields::Response::read(lines(trailers, &SEAWALL)).fields;
+        let told = fields::Response::read(lines(trailers)).fields;
         let code = grpc_status(trailers);
         Self::new(code.map_or(Fate::Served, |code| of_grpc(code, trailers, &told)), &told)
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderMap, HeaderName};
 use http::{Extensions, Method};
 use seawall_control::Instant;
 use seawall_control::client::Report;
@@ -10,14 +10,12 @@ use seawall_control::fields::{self, Name, timeout};
 use seawall_control::request::Claims;
 
 use super::options::{CallOptions, Deadline};
+use crate::headers::{ENVOY_TIMEOUT, GRPC_TIMEOUT, envoy_timeout, is_grpc, lines, write_field};
+use crate::server::Deadlines;
 use crate::{Context, clock};
 
-/// Deadlines as Envoy tells them to its upstreams.
-const ENVOY_TIMEOUT: HeaderName = HeaderName::from_static("x-envoy-expected-rq-timeout-ms");
-const GRPC_TIMEOUT: HeaderName = HeaderName::from_static(timeout::NAME);
 /// How often a gRPC call was sent before (gRFC A6).
 const GRPC_ATTEMPTS: HeaderName = HeaderName::from_static("grpc-previous-rpc-attempts");
-const SEAWALL: HeaderName = HeaderName::from_static(fields::NAME);
 
 /// A request, as far as its headers and extensions say.
 #[derive(Clone, Copy, Debug)]
@@ -60,9 +58,9 @@ impl Outgoing {
         apply(&options, &mut claims);
 
         let told = [
-            fields::Request::read(lines(headers, &SEAWALL)).fields.deadline,
+            fields::Request::read(lines(headers)).fields.deadline,
             headers.get(GRPC_TIMEOUT).and_then(|value| timeout::parse(value.as_bytes())),
-            headers.get(ENVOY_TIMEOUT).and_then(envoy_timeout),
+            headers.get(ENVOY_TIMEOUT).and_then(|value| envoy_timeout(value.as_bytes())),
             claims.deadline,
         ];
         let told = told.into_iter().flatten().map(|left| now + left);
@@ -104,18 +102,14 @@ impl Outgoing {
         told.client = Some(client);
         told.demand = (report.demand > 0).then_some(report.demand);
         told.ack = (report.window_ack > 0).then_some(report.window_ack);
-        headers.insert(SEAWALL, ascii(&told));
+        write_field(headers, &told);
         if self.is_grpc && attempt > 0 {
             headers.insert(GRPC_ATTEMPTS, u16::from(attempt).into());
         }
-        let Some(left) = left else { return };
-        if self.is_grpc {
-            headers.insert(GRPC_TIMEOUT, ascii(&timeout::format(left)));
-        }
-        if self.tells_envoy {
-            // Deviation: what is less than a millisecond is stretched to one, since Envoy takes 0
-            // for no limit at all.
-            headers.insert(ENVOY_TIMEOUT, ascii(&left.as_millis().max(1)));
+        if let Some(left) = left {
+            let mut deadlines = Deadlines::default();
+            (deadlines.grpc, deadlines.envoy) = (self.is_grpc, self.tells_envoy);
+            deadlines.write(left, headers);
         }
     }
 }
@@ -127,29 +121,4 @@ fn apply(options: &CallOptions, claims: &mut Claims) {
     claims.budget = options.budget.into_iter().chain(claims.budget).min();
     claims.upscale_hops = options.upscale_hops.unwrap_or(0).max(claims.upscale_hops);
     claims.path = options.path.unwrap_or(claims.path);
-}
-
-/// True if it is a message of gRPC, in whichever encoding.
-pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
-    let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
-    let rest = kind.and_then(|kind| kind.strip_prefix(b"application/grpc"));
-    // Not gRPC-Web, whose statuses are in its body.
-    rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
-}
-
-/// All lines of a field.
-pub(super) fn lines<'a>(
-    headers: &'a HeaderMap,
-    name: &HeaderName,
-) -> impl Iterator<Item = &'a [u8]> {
-    headers.get_all(name).into_iter().map(HeaderValue::as_bytes)
-}
-
-fn envoy_timeout(value: &HeaderValue) -> Option<Duration> {
-    let millis: u64 = value.to_str().ok()?.trim().parse().ok()?;
-    (millis > 0).then(|| Duration::from_millis(millis))
-}
-
-fn ascii(value: &impl ToString) -> HeaderValue {
-    HeaderValue::from_maybe_shared(value.to_string()).expect("it is written in printable ASCII")
 }

@@ -11,17 +11,17 @@ use seawall_control::controller::{Algorithm, Dequeue, Outcome, SessionId, Verdic
 use seawall_control::entry::{self, Arriving, Entry};
 use seawall_control::fields::{self, Name};
 use seawall_control::request::{self, Claims, Class, RefusalReason, Rejected, Stage};
-use seawall_control::trust::Peer;
 use tokio::sync::Notify;
 
-use super::answer::{self, Kind, Refusal};
+use super::answer::Refusal;
 use super::canary::Canary;
 use super::classes::{Classes, Head};
 use super::config::{Config, Mode, Orca};
 use super::context::Context;
-use super::head::{TOKEN, Told};
+use super::head::Told;
 use super::io::Connection;
 use super::orca::{Load, Report};
+use super::senders::Senders;
 use super::sessions::Sessions;
 use super::stats::{Counters, End, Stats};
 use super::ticket::{Ticket, Wants};
@@ -50,9 +50,7 @@ pub(super) struct Shared {
     classes: Classes,
     stages: Vec<(Stage, Name)>,
     queue: Option<Arc<dyn Queue>>,
-    /// What is believed of those who are known, in the order of the configuration, and of others.
-    known: Vec<Peer>,
-    unknown: Option<Peer>,
+    senders: Senders,
     state: Mutex<State>,
     judges_dequeues: bool,
     /// Requests that were let in and whose handlers have not begun.
@@ -98,7 +96,6 @@ impl Shared {
             service_p99: config.service_p99,
         };
         let mut entry = Entry::new(now, algorithm, &told);
-        let peer = |index| config.trust.peer(Some(index));
         Self {
             algorithm: name,
             counters: Counters::default(),
@@ -108,8 +105,7 @@ impl Shared {
             classes: parts.classes,
             stages: parts.stages,
             queue: parts.queue,
-            known: (0..config.trust.identities.len()).filter_map(peer).collect(),
-            unknown: config.trust.peer(None),
+            senders: Senders::new(&config.trust),
             judges_dequeues: entry.judges_dequeues(),
             state: Mutex::new(State {
                 sessions: Sessions::open(now, &mut entry, config.limits),
@@ -132,13 +128,18 @@ impl Shared {
             self.counters.fields_ignored.fetch_add(u64::from(told.ignored), Relaxed);
         }
         let connection = connection_of(request).cloned();
-        let Some((known, peer)) = self.identify(request, connection.as_ref()) else {
+        let certificate = connection.as_ref().map_or(&[][..], Connection::certificate);
+        let Some((known, peer)) = self.senders.identify(request.headers_mut(), certificate) else {
             self.counters.unidentified.fetch_add(1, Relaxed);
-            let field = fields::Response::default();
-            let refusal = Refusal { kind: Kind::Unidentified, back_in: Duration::ZERO, field };
-            return Arrived::Refused(Box::new(refusal), told.grpc);
+            return Arrived::Refused(Box::new(Refusal::unidentified()), told.grpc);
         };
-        let claims = self.believed(&told, peer);
+        let (claims, struck) = told.claims(peer);
+        if struck.privilege {
+            self.counters.privilege_violations.fetch_add(1, Relaxed);
+        }
+        if struck.hint {
+            self.counters.hints_distrusted.fetch_add(1, Relaxed);
+        }
         let class = self.classes.of(&Head::of(request));
         self.counters.came(class);
         self.load.requests.fetch_add(1, Relaxed);
@@ -155,7 +156,7 @@ impl Shared {
         let mut state = self.state.lock();
         let State { entry, sessions } = &mut *state;
         let now = entry.advance(now);
-        let owner = told.fields.client.map(|client| (client, known));
+        let owner = told.owner(known);
         let (session, excess) = sessions.arrive(now, entry, owner, peer.identity);
         let arriving = Arriving {
             session,
@@ -205,42 +206,6 @@ impl Shared {
                 Arrived::Refused(Box::new(refusal), grpc)
             }
         }
-    }
-
-    /// Who sent a request, by what it shows; `None` if it must be somebody known and is not. A
-    /// token is taken out: it is nobody else's business.
-    fn identify<B>(
-        &self,
-        request: &mut Request<B>,
-        connection: Option<&Connection>,
-    ) -> Option<(Option<usize>, &Peer)> {
-        let known = if self.known.is_empty() {
-            None
-        } else {
-            let token = request.headers_mut().remove(TOKEN);
-            let certificate = connection.map_or(&[][..], Connection::certificate);
-            self.config.trust.find(token.as_ref().map(HeaderValue::as_bytes), certificate)
-        };
-        let peer = match known {
-            Some(index) => self.known.get(index),
-            None => self.unknown.as_ref(),
-        };
-        peer.map(|peer| (known, peer))
-    }
-
-    /// The claims of a request, as far as its sender is believed.
-    fn believed(&self, told: &Told, peer: &Peer) -> Claims {
-        let realtime = told.fields.age.map_or(0, |_| clock::realtime_ns());
-        let mut claims = told.fields.claims(realtime);
-        claims.deadline = told.deadline;
-        let struck = peer.strike_out(&mut claims);
-        if struck.privilege {
-            self.counters.privilege_violations.fetch_add(1, Relaxed);
-        }
-        if struck.hint {
-            self.counters.hints_distrusted.fetch_add(1, Relaxed);
-        }
-        claims
     }
 
     /// A request was let in whose handler has not begun.
@@ -327,22 +292,8 @@ impl Shared {
         name: Option<Name>,
         news: &fields::Response,
     ) -> Refusal {
-        let kind = match rejected.reason {
-            RefusalReason::WindowExceeded | RefusalReason::PrivilegeExceeded => Kind::Quota,
-            _ if is_late => Kind::Expired,
-            _ => Kind::Overload,
-        };
-        // A stage that cannot say how long it stays congested knows how long it would have taken.
-        let own = match rejected.retry_after {
-            Duration::ZERO => rejected.predicted_delay,
-            after => after,
-        };
-        let drain = own.max(news.queue.unwrap_or_default());
-        let mut field = answer::field_of(rejected);
-        field.stage = Some(name.unwrap_or_else(|| self.stage_name(rejected.stage)));
-        field.retry_after = Some(drain);
-        (field.feedback, field.queue) = (news.feedback, news.queue);
-        Refusal { kind, back_in: drain.saturating_add(drain.mul_f64(self.jitter())), field }
+        let stage = name.unwrap_or_else(|| self.stage_name(rejected.stage));
+        Refusal::new(rejected, is_late, stage, news, self.jitter())
     }
 
     /// A report of load.
@@ -399,7 +350,7 @@ impl Shared {
             fields_malformed: read(&counters.fields_malformed),
             fields_ignored: read(&counters.fields_ignored),
             unidentified: read(&counters.unidentified),
-            sessions: state.sessions.len() as u64,
+            sessions: state.sessions.count() as u64,
             outstanding: u64::from(state.entry.in_flight()),
             queue_delay: self.queue_age(clock::now(), Class::default()),
             service_p99: budget.service_p99,

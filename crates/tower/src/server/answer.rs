@@ -1,29 +1,22 @@
 //! What clients are told: the field, and refusals in the words of HTTP and gRPC.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
-use bytes::BytesMut;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use seawall_control::fields::{self, Name};
-use seawall_control::request::{Rejected, Stage};
+use seawall_control::request::{RefusalReason, Rejected, Stage};
 
 use super::config::Statuses;
-use super::head::SEAWALL;
 use super::refused::Refused;
-
-const ENVOY_OVERLOADED: HeaderName = HeaderName::from_static("x-envoy-overloaded");
-const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
-const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
-const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
-
-/// Bytes of a field that is not unusual.
-const FIELD_LEN: usize = 96;
+use crate::headers::{
+    ENVOY_OVERLOADED, GRPC_MESSAGE, GRPC_PUSHBACK, GRPC_STATUS, SEAWALL, lines, write_field,
+};
 
 /// The kinds of refusal that clients tell apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+#[non_exhaustive]
+pub enum Kind {
     /// There is too much to do: here, and now.
     Overload,
     /// The client itself sent more than it may.
@@ -71,17 +64,54 @@ impl Kind {
 
 /// A refusal on its way to the client.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Refusal {
-    pub(super) kind: Kind,
+#[non_exhaustive]
+pub struct Refusal {
+    /// Of which kind it is.
+    pub kind: Kind,
     /// When to come back, spread so that not all do at once.
-    pub(super) back_in: Duration,
-    pub(super) field: fields::Response,
+    pub back_in: Duration,
+    /// What Seawall's field says.
+    pub field: fields::Response,
 }
 
 impl Refusal {
+    /// The refusal at a `stage` that is called so. `is_late` says that the client does not wait any
+    /// more, and `news` what else there is to tell it. It is to come back when what delays requests
+    /// now has drained, and `spread`, 0 to 1, times as much later again.
+    pub fn new(
+        rejected: &Rejected,
+        is_late: bool,
+        stage: Name,
+        news: &fields::Response,
+        spread: f64,
+    ) -> Self {
+        let kind = match rejected.reason {
+            RefusalReason::WindowExceeded | RefusalReason::PrivilegeExceeded => Kind::Quota,
+            _ if is_late => Kind::Expired,
+            _ => Kind::Overload,
+        };
+        // A stage that cannot say how long it stays congested knows how long it would have taken.
+        let own = match rejected.retry_after {
+            Duration::ZERO => rejected.predicted_delay,
+            after => after,
+        };
+        let drain = own.max(news.queue.unwrap_or_default());
+        let mut field = *news;
+        field.stage = Some(stage);
+        field.predicted = Some(rejected.predicted_delay);
+        field.retry_after = Some(drain);
+        Self { kind, back_in: drain.saturating_add(drain.mul_f64(spread)), field }
+    }
+
+    /// The sender of the request must say who it is, and has not.
+    pub fn unidentified() -> Self {
+        let field = fields::Response::default();
+        Self { kind: Kind::Unidentified, back_in: Duration::ZERO, field }
+    }
+
     /// Says it in place of what the service said. `grpc` is the type of the content if the request
     /// is one of gRPC.
-    pub(super) fn write<B>(
+    pub fn write<B>(
         &self,
         statuses: &Statuses,
         grpc: Option<&HeaderValue>,
@@ -110,7 +140,7 @@ impl Refusal {
         trailers.insert(GRPC_STATUS, HeaderValue::from_static(self.kind.grpc_status()));
         trailers.insert(GRPC_MESSAGE, HeaderValue::from_static(self.kind.message()));
         if self.kind.invites() {
-            trailers.insert(PUSHBACK, self.milliseconds());
+            trailers.insert(GRPC_PUSHBACK, self.milliseconds());
         }
     }
 
@@ -118,7 +148,7 @@ impl Refusal {
     /// replaces the field: its stage is theirs, and its window is ours.
     pub(super) fn amend(&self, headers: &mut HeaderMap, is_grpc: bool) {
         write_field(headers, &self.field);
-        let name = if is_grpc { PUSHBACK } else { RETRY_AFTER };
+        let name = if is_grpc { GRPC_PUSHBACK } else { RETRY_AFTER };
         if !headers.contains_key(&name) {
             let value = if is_grpc { self.milliseconds() } else { self.seconds() };
             headers.insert(name, value);
@@ -135,17 +165,8 @@ impl Refusal {
     }
 }
 
-/// Puts the field where it belongs, in place of one that is there.
-pub(super) fn write_field(headers: &mut HeaderMap, field: &fields::Response) {
-    let mut text = BytesMut::with_capacity(FIELD_LEN);
-    write!(text, "{field}").expect("memory takes what is written");
-    if !text.is_empty() {
-        let value = HeaderValue::from_maybe_shared(text.freeze());
-        headers.insert(SEAWALL, value.expect("a structured field is printable"));
-    }
-}
-
 /// What the field says of a refusal.
+#[cfg(any(feature = "tonic", test))]
 pub(super) fn field_of(rejected: &Rejected) -> fields::Response {
     let some = |time: Duration| (!time.is_zero()).then_some(time);
     let mut field = fields::Response::default();
@@ -181,9 +202,8 @@ impl Said {
 
     /// By trailers, or by headers, which are the trailers of a response that has nothing else.
     pub(super) fn by_trailers(trailers: &HeaderMap) -> Self {
-        let lines = trailers.get_all(SEAWALL);
-        if lines.iter().next().is_some() {
-            let field = fields::Response::read(lines.iter().map(HeaderValue::as_bytes)).fields;
+        if trailers.contains_key(SEAWALL) {
+            let field = fields::Response::read(lines(trailers)).fields;
             if let Some(name) = field.stage {
                 let stage = Stage::named(name.as_str());
                 let predicted = field.predicted.unwrap_or_default();

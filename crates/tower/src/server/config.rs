@@ -94,6 +94,18 @@ impl Default for Statuses {
 }
 
 impl Statuses {
+    /// Checks all ranges.
+    ///
+    /// # Errors
+    ///
+    /// Names the first field that is out of range, below `status`, and what is allowed.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let Self { overload, quota, expired } = *self;
+        ConfigError::check_range("status.overload", overload, 400..=599)?;
+        ConfigError::check_range("status.quota", quota, 400..=599)?;
+        ConfigError::check_range("status.expired", expired, 400..=599)
+    }
+
     /// `status`, which [`Config::validate`] has looked at.
     pub(super) fn code(status: u16) -> StatusCode {
         StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE)
@@ -133,6 +145,19 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// Checks all ranges.
+    ///
+    /// # Errors
+    ///
+    /// Names the first field that is out of range, below `limits`, and what is allowed.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        ConfigError::check_range("limits.sessions", self.sessions, 0..=1 << 24)?;
+        at_least("limits.session_idle", self.session_idle, Duration::from_millis(1))?;
+        ConfigError::check_range("limits.outstanding", self.outstanding, 1..=1 << 24)
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -164,7 +189,7 @@ impl Config {
     /// Names the first field that is out of range, and what is allowed.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.admission.build_with(seawall_measure::utility::read)?;
-        let (us, ms) = (Duration::from_micros(1), Duration::from_millis(1));
+        let us = Duration::from_micros(1);
         at_least("slo", self.slo, us)?;
         ConfigError::check_range("attempts", self.attempts, 1..=16)?;
         if let Some(target) = self.target_delay {
@@ -185,13 +210,8 @@ impl Config {
         if !self.canary.is_zero() {
             at_least("canary", self.canary, 100 * us)?;
         }
-        let Statuses { overload, quota, expired } = self.status;
-        ConfigError::check_range("status.overload", overload, 400..=599)?;
-        ConfigError::check_range("status.quota", quota, 400..=599)?;
-        ConfigError::check_range("status.expired", expired, 400..=599)?;
-        ConfigError::check_range("limits.sessions", self.limits.sessions, 0..=1 << 24)?;
-        at_least("limits.session_idle", self.limits.session_idle, ms)?;
-        ConfigError::check_range("limits.outstanding", self.limits.outstanding, 1..=1 << 24)?;
+        self.status.validate()?;
+        self.limits.validate()?;
         self.trust.validate()
     }
 

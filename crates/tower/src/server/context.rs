@@ -5,13 +5,15 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::{HeaderMap, HeaderValue};
 use seawall_control::Instant;
-use seawall_control::fields;
+use seawall_control::fields::{self, timeout};
 use seawall_control::request;
 use seawall_control::scaling::hint;
 use seawall_control::time::nanos;
 
 use crate::clock;
+use crate::headers::{ENVOY_TIMEOUT, GRPC_TIMEOUT, ascii};
 
 /// The request context, as handlers see it: cheap to clone and to hand to stages.
 ///
@@ -36,6 +38,22 @@ pub struct Deadlines {
     pub grpc: bool,
     /// `x-envoy-expected-rq-timeout-ms`.
     pub envoy: bool,
+}
+
+impl Deadlines {
+    /// Writes what is `left` into those of the headers that told it, but for the field, which is
+    /// written as a whole.
+    pub fn write(self, left: Duration, headers: &mut HeaderMap) {
+        if self.grpc {
+            headers.insert(GRPC_TIMEOUT, ascii(&timeout::format(left)));
+        }
+        if self.envoy {
+            // Deviation: what is less than a millisecond is stretched to one, since Envoy takes 0
+            // for no limit at all.
+            let millis = u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1);
+            headers.insert(ENVOY_TIMEOUT, HeaderValue::from(millis));
+        }
+    }
 }
 
 thread_local! {
@@ -144,6 +162,20 @@ impl<S: Sync> axum::extract::FromRequestParts<S> for Context {
 mod tests {
     use super::*;
     use seawall_control::request::{Claims, Priority};
+
+    #[test]
+    fn deadlines_are_written_where_they_were_told() {
+        let write = |deadlines: Deadlines, micros| {
+            let mut headers = HeaderMap::new();
+            deadlines.write(Duration::from_micros(micros), &mut headers);
+            let text = |name| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
+            (text(&GRPC_TIMEOUT), text(&ENVOY_TIMEOUT))
+        };
+        let both = Deadlines { grpc: true, envoy: true, field: true };
+        assert_eq!(write(both, 50_900), (Some("50900000n".into()), Some("50".into())));
+        assert_eq!(write(both, 900).1, Some("1".into()), "and not without limit");
+        assert_eq!(write(Deadlines { field: true, ..Deadlines::default() }, 900), (None, None));
+    }
 
     #[test]
     fn what_is_passed_on_has_what_is_left() {

@@ -2,54 +2,55 @@
 
 use std::time::Duration;
 
-use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use seawall_control::fields::{self, Reading, timeout};
+use seawall_control::request::Claims;
+use seawall_control::trust::{Peer, StruckOut};
 
 use super::context::Deadlines;
+use super::sessions::Owner;
+use crate::clock;
+use crate::headers::{ENVOY_TIMEOUT, GRPC_TIMEOUT, SEAWALL, envoy_timeout, grpc_type, lines};
 
-pub(crate) const SEAWALL: HeaderName = HeaderName::from_static(fields::NAME);
-pub(crate) const GRPC_TIMEOUT: HeaderName = HeaderName::from_static(timeout::NAME);
-pub(crate) const ENVOY_TIMEOUT: HeaderName =
-    HeaderName::from_static("x-envoy-expected-rq-timeout-ms");
-pub(crate) const TOKEN: HeaderName = HeaderName::from_static("seawall-token");
 pub(super) const ORCA_FORMAT: HeaderName = HeaderName::from_static("endpoint-load-metrics-format");
 
-/// All that was said.
+/// All that the headers of a request say.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Told {
-    pub(super) fields: fields::Request,
+#[non_exhaustive]
+pub struct Told {
+    /// Seawall's own field.
+    pub fields: fields::Request,
     /// The client sent the field: it wants one back.
-    pub(super) speaks: bool,
-    /// What was not understood.
-    pub(super) ignored: u32,
-    pub(super) malformed: bool,
+    pub speaks: bool,
+    /// Keys, values and deadlines that were not understood.
+    pub ignored: u32,
+    /// The field is none.
+    pub malformed: bool,
     /// The least of all deadlines.
-    pub(super) deadline: Option<Duration>,
-    pub(super) deadlines: Deadlines,
+    pub deadline: Option<Duration>,
+    /// Who told one.
+    pub deadlines: Deadlines,
     /// The type of the content, if it is gRPC's.
-    pub(super) grpc: Option<HeaderValue>,
+    pub grpc: Option<HeaderValue>,
     /// A report of load is asked for.
-    pub(super) orca: bool,
+    pub orca: bool,
 }
 
 impl Told {
-    pub(super) fn read(headers: &HeaderMap) -> Self {
+    /// Reads the headers of a request.
+    pub fn read(headers: &HeaderMap) -> Self {
         let mut told = Self { orca: headers.contains_key(ORCA_FORMAT), ..Self::default() };
-        let lines = headers.get_all(SEAWALL);
-        if lines.iter().next().is_some() {
-            let lines = lines.iter().map(HeaderValue::as_bytes);
-            let Reading { fields, ignored, malformed } = fields::Request::read(lines);
+        if headers.contains_key(SEAWALL) {
+            let Reading { fields, ignored, malformed } = fields::Request::read(lines(headers));
             told.deadlines.field = fields.deadline.is_some();
             (told.fields, told.ignored, told.malformed) = (fields, ignored, malformed);
             told.speaks = true;
         }
         let grpc = told.read_time(headers, &GRPC_TIMEOUT, timeout::parse);
-        let envoy = told.read_time(headers, &ENVOY_TIMEOUT, milliseconds);
+        let envoy = told.read_time(headers, &ENVOY_TIMEOUT, envoy_timeout);
         (told.deadlines.grpc, told.deadlines.envoy) = (grpc.is_some(), envoy.is_some());
         told.deadline = [told.fields.deadline, grpc, envoy].into_iter().flatten().min();
-        let is_grpc = |kind: &&HeaderValue| kind.as_bytes().starts_with(b"application/grpc");
-        told.grpc = headers.get(CONTENT_TYPE).filter(is_grpc).cloned();
+        told.grpc = grpc_type(headers).cloned();
         told
     }
 
@@ -63,17 +64,27 @@ impl Told {
         self.ignored += u32::from(time.is_none());
         time
     }
-}
 
-fn milliseconds(value: &[u8]) -> Option<Duration> {
-    let digits = value.iter().all(u8::is_ascii_digit);
-    let number = str::from_utf8(value).ok().filter(|_| digits)?.parse().ok()?;
-    Some(Duration::from_millis(number))
+    /// The claims of the request, as far as its sender is believed, and which were not.
+    pub fn claims(&self, sender: &Peer) -> (Claims, StruckOut) {
+        let realtime = self.fields.age.map_or(0, |_| clock::realtime_ns());
+        let mut claims = self.fields.claims(realtime);
+        claims.deadline = self.deadline;
+        let struck = sender.strike_out(&mut claims);
+        (claims, struck)
+    }
+
+    /// Whose credits it uses, if it names itself; `known` is its number among the known
+    /// [senders](super::parts::Senders).
+    pub fn owner(&self, known: Option<usize>) -> Option<Owner> {
+        self.fields.client.map(|client| (client, known))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use seawall_control::trust::Trust;
 
     fn read(headers: &[(HeaderName, &'static str)]) -> Told {
         let value = |text| HeaderValue::from_static(text);
@@ -94,7 +105,8 @@ mod tests {
 
     #[test]
     fn what_is_no_deadline_is_ignored_and_counted() {
-        for bad in [(GRPC_TIMEOUT, "200"), (ENVOY_TIMEOUT, "-1"), (ENVOY_TIMEOUT, "")] {
+        let envoys = ["-1", "+1", "", "0"].map(|bad| (ENVOY_TIMEOUT, bad));
+        for bad in envoys.into_iter().chain([(GRPC_TIMEOUT, "200")]) {
             let told = read(std::slice::from_ref(&bad));
             assert_eq!((told.deadline, told.ignored), (None, 1), "{bad:?}");
             assert_eq!(told.deadlines, Deadlines::default());
@@ -103,8 +115,14 @@ mod tests {
     }
 
     #[test]
-    fn grpc_is_known_by_its_content() {
-        assert!(read(&[(CONTENT_TYPE, "application/grpc+proto")]).grpc.is_some());
-        assert!(read(&[(CONTENT_TYPE, "application/json")]).grpc.is_none());
+    fn what_a_stranger_claims_does_not_count() {
+        let told =
+            read(&[(SEAWALL, "priority=0, hops=3, attempt=2, deadline=7"), (GRPC_TIMEOUT, "5u")]);
+        let stranger = Trust::default().peer(None).unwrap();
+        let (claims, struck) = told.claims(&stranger);
+        assert!(struck.privilege && struck.hint);
+        let deadline = Some(Duration::from_micros(5));
+        assert_eq!(claims, Claims { attempt: 2, deadline, ..Claims::default() });
+        assert_eq!(told.owner(None), None);
     }
 }

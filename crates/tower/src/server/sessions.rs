@@ -15,10 +15,11 @@ const CLOSED_AT_ONCE: usize = 64;
 
 /// Who a session belongs to: what the client calls itself, and as whom it is known. So nobody
 /// unknown can use up the credits of somebody who is known.
-pub(super) type Owner = (Name, Option<usize>);
+pub type Owner = (Name, Option<usize>);
 
+/// The sessions of all who send requests, of which one entry knows.
 #[derive(Debug)]
-pub(super) struct Sessions {
+pub struct Sessions {
     sessions: Slots<Session>,
     by_owner: HashMap<Owner, SessionId>,
     guests: SessionId,
@@ -37,7 +38,7 @@ struct Session {
 
 impl Sessions {
     /// Opens the session of all guests: they hold no credits, and get a share of the pool.
-    pub(super) fn open(now: Instant, entry: &mut Entry, limits: Limits) -> Self {
+    pub fn open(now: Instant, entry: &mut Entry, limits: Limits) -> Self {
         let mut sessions = Slots::default();
         let guests = sessions.insert(|_| Session { owner: None, in_flight: 0, used: now });
         let identity = Identity { speaks_credits: false, ..Identity::default() };
@@ -47,7 +48,7 @@ impl Sessions {
 
     /// A request of `owner` has come: its session, which is opened if there is none, and whether it
     /// has more outstanding than any may. Without an owner, or without room, it is the guests'.
-    pub(super) fn arrive(
+    pub fn arrive(
         &mut self,
         now: Instant,
         entry: &mut Entry,
@@ -63,15 +64,15 @@ impl Sessions {
         (id, excess)
     }
 
-    /// The request of a session has got its response.
-    pub(super) fn leave(&mut self, now: Instant, id: SessionId) {
+    /// A request that [arrived](Self::arrive) in a session has ended.
+    pub fn leave(&mut self, now: Instant, id: SessionId) {
         let session = self.sessions.get_mut(id).expect("a session with requests stays open");
         session.in_flight -= 1;
         session.used = now;
     }
 
     /// Closes sessions that nobody has used for long, if nobody has looked for them lately.
-    pub(super) fn sweep(&mut self, now: Instant, entry: &mut Entry) {
+    pub fn sweep(&mut self, now: Instant, entry: &mut Entry) {
         let idle = self.limits.session_idle;
         if now.since(self.swept) < idle / 8 {
             return;
@@ -92,7 +93,7 @@ impl Sessions {
     }
 
     /// Credit sessions that are open.
-    pub(super) fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.by_owner.len()
     }
 
@@ -106,10 +107,10 @@ impl Sessions {
         if let Some(id) = self.by_owner.get(&owner) {
             return Some(*id);
         }
-        if self.len() >= self.limits.sessions as usize {
+        if self.count() >= self.limits.sessions as usize {
             self.sweep(now, entry);
         }
-        if self.len() >= self.limits.sessions as usize {
+        if self.count() >= self.limits.sessions as usize {
             return None;
         }
         let session = Session { owner: Some(owner), in_flight: 0, used: now };
@@ -177,7 +178,7 @@ mod tests {
         assert!(guest != a && guest != b);
         // Now "a" is idle for long enough, and "b" is not.
         let c = arrive(&mut sessions, 10, "c");
-        assert_eq!((c.slot, sessions.len()), (a.slot, 2));
+        assert_eq!((c.slot, sessions.count()), (a.slot, 2));
         assert_eq!(arrive(&mut sessions, 10, "b"), b);
     }
 
@@ -186,6 +187,6 @@ mod tests {
         let (mut entry, mut sessions) = sessions(2);
         sessions.arrive(Instant::ORIGIN, &mut entry, owner("a", None), Identity::default());
         sessions.sweep(Instant::ORIGIN + 9 * IDLE, &mut entry);
-        assert_eq!(sessions.len(), 1);
+        assert_eq!(sessions.count(), 1);
     }
 }

@@ -11,12 +11,13 @@ use seawall_control::request::{Rejected, Stage};
 use seawall_control::time::nanos;
 
 use super::admission::{Leaving, Shared};
-use super::answer::{Refusal, Said, write_field};
+use super::answer::{Refusal, Said};
 use super::config::Mode;
 use super::context::Context;
 use super::orca::REPORT;
 use super::stats::End;
 use crate::clock;
+use crate::headers::write_field;
 
 /// What a request wants to be told with its response.
 #[derive(Clone, Debug)]

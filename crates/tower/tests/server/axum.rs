@@ -75,7 +75,9 @@ async fn a_lock_refuses_by_the_request_s_own_context() {
 #[tokio::test]
 async fn who_does_not_wait_any_more_is_told_so() {
     let (server, _, monitor) = shop(patient()).await;
-    let response = get(server, "/", &[("x-envoy-expected-rq-timeout-ms", "0")]).await;
+    let unlimited = ("x-envoy-expected-rq-timeout-ms", "0");
+    assert_eq!(get(server, "/", &[unlimited]).await.status(), StatusCode::OK);
+    let response = get(server, "/", &[unlimited, ("seawall", "deadline=0")]).await;
     assert_eq!(response.status(), StatusCode::GATEWAY_TIMEOUT);
     assert!(!response.headers().contains_key("retry-after"));
     assert_eq!(monitor.stats().total().refused(), 1);
