@@ -26,7 +26,6 @@
 
 mod admit;
 mod check;
-mod clock;
 pub mod config;
 mod forward;
 mod listen;

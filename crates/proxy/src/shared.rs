@@ -6,6 +6,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use metrics::gauge;
 use seawall_measure::names;
+use seawall_tower::server::parts::Senders;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
 pub(crate) struct State {
     pub(crate) config: Config,
     pub(crate) acceptor: Option<TlsAcceptor>,
+    pub(crate) senders: Senders,
     pub(crate) routes: Vec<Route>,
     upstreams: Vec<Arc<Upstream>>,
 }
@@ -65,19 +67,23 @@ impl State {
             });
         }
         let routes = Route::all(&config, &upstreams);
-        Ok(Self { config, acceptor, routes, upstreams })
+        let senders = Senders::new(&config.trust);
+        Ok(Self { config, acceptor, senders, routes, upstreams })
     }
 
     /// Tells the recorder what is so now.
     pub(crate) fn publish(&self) {
         let (mut outstanding, mut queue_delay, mut waited) = (0, Duration::ZERO, Duration::ZERO);
+        let mut sessions = 0;
         for upstream in &self.upstreams {
             let load = upstream.publish();
             outstanding += load.outstanding;
             queue_delay = queue_delay.max(load.queue_delay);
             waited += load.waited;
+            sessions += load.sessions;
         }
         gauge!(names::OUTSTANDING.name).set(f64::from(outstanding));
+        gauge!(names::SESSIONS.name).set(sessions as f64);
         gauge!(names::QUEUEING_DELAY.name).set(queue_delay.as_secs_f64());
         gauge!(names::STAGE_DELAY.name, "stage" => GATE).set(queue_delay.as_secs_f64());
         gauge!(names::STAGE_WAITED.name, "stage" => GATE).set(waited.as_secs_f64());

@@ -1,14 +1,16 @@
 //! Who may go on to the upstream, and when.
 //!
 //! ```text
-//!   request ─► class ─► algorithm: verdict ─► gate: go · wait · refuse ─► upstream
-//!                ▲           ▲                                              │
-//!                └───────────┴── latency, refusals behind, ends ◄───────────┘
+//!   request ─► class ─► entry: algorithm, budget ─► gate: go · wait · refuse ─► upstream
+//!                ▲           ▲                                                    │
+//!                └───────────┴── latency, refusals behind, ends ◄─────────────────┘
 //! ```
 //!
 //! An upstream's own queues cannot be seen from here, nor can what waits in them be refused. So the
 //! queue is moved to this side: a [gate](seawall_control::gate) lets in what keeps the upstream
-//! busy and no more, and the rest waits here, where the wait is known before it begins.
+//! busy and no more, and the rest waits here, where the wait is known before it begins. The
+//! [entry](seawall_control::entry) before it is that of all servers of Seawall; the wait at the
+//! gate is its queueing delay.
 
 mod books;
 mod permit;
@@ -18,7 +20,7 @@ mod timer;
 
 pub(crate) use books::{GATE, RouteName};
 pub(crate) use permit::Permit;
-pub(crate) use refusal::{Kind, Refusal};
+pub(crate) use refusal::Refusal;
 pub(crate) use state::NAMED_MAX;
 
 use std::sync::Arc;
@@ -26,19 +28,22 @@ use std::time::Duration;
 
 use hyper::header::{CONTENT_LENGTH, HeaderName};
 use hyper::http::request::Parts;
+use metrics::counter;
 use parking_lot::Mutex;
 use seawall_control::Instant;
 use seawall_control::classes::{self, HEADERS_MAX};
-use seawall_control::controller::Verdict;
+use seawall_control::controller::Outcome;
 use seawall_control::gate::Answer;
-use seawall_control::request::{Claims, Class};
+use seawall_control::request::{Claims, Class, RefusalReason};
+use seawall_measure::names;
+use seawall_tower::clock;
+use seawall_tower::server::parts::{Sender, Told};
 use tokio::sync::{Notify, oneshot};
 
-use crate::clock;
 use crate::config;
 use books::Books;
 use permit::Waiting;
-use state::{Entered, State};
+use state::{Asked, Entered, State};
 
 /// Decides for one upstream.
 #[derive(Debug)]
@@ -50,6 +55,7 @@ pub(crate) struct Admission {
     fields: Box<[HeaderName]>,
     /// False if nothing is refused, and only counted.
     enforces: bool,
+    tells: bool,
 }
 
 /// What the lock owns: what decides, and what is counted of that.
@@ -69,6 +75,10 @@ pub(crate) struct Arriving<'a> {
     pub(crate) class: Option<Class>,
     /// What of the request's claims is believed, and what its route says.
     pub(crate) claims: Claims,
+    /// All that its headers say.
+    pub(crate) told: &'a Told,
+    /// Who sent it.
+    pub(crate) sender: Sender<'a>,
 }
 
 impl Admission {
@@ -80,18 +90,25 @@ impl Admission {
         names: &[String],
     ) -> Arc<Self> {
         let enforces = mode == config::Mode::Enforce && config.gate.enforce;
+        let tells = enforces && config.admits();
         let fields = config.classes.headers.iter().map(|name| {
             HeaderName::from_bytes(name.as_bytes()).expect("the configuration was checked")
         });
         Arc::new(Self {
             owned: Mutex::new(Owned {
-                state: State::new(config, enforces, names),
+                state: State::new(config, enforces, tells, names),
                 books: Books::new(upstream),
             }),
             sooner: Notify::new(),
             fields: fields.collect(),
             enforces,
+            tells,
         })
+    }
+
+    /// Whether the credits of clients that name themselves are given here, and not behind.
+    pub(crate) fn gives_credits(&self) -> bool {
+        self.tells
     }
 
     /// Runs what has to happen without a request; never ends.
@@ -108,11 +125,11 @@ impl Admission {
         self: &Arc<Self>,
         now: Instant,
         arriving: &Arriving<'_>,
-    ) -> Result<Permit, Refusal> {
+    ) -> Result<Permit, Box<Refusal>> {
         let entered = {
             let owned = &mut *self.owned.lock();
             let entered = self.judge(owned, now, arriving);
-            self.after(owned);
+            self.after(owned, now);
             entered
         };
         match entered? {
@@ -121,14 +138,14 @@ impl Admission {
         }
     }
 
-    /// Asks the algorithm and the gate. Gives the permit, and where its turn will be told if it has
-    /// to wait for that.
+    /// Asks the entry and the gate. Gives the permit, and where its turn will be told if it has to
+    /// wait for that.
     fn judge(
         self: &Arc<Self>,
         Owned { state, books }: &mut Owned,
         now: Instant,
         arriving: &Arriving<'_>,
-    ) -> Result<(Permit, Option<oneshot::Receiver<state::Turn>>), Refusal> {
+    ) -> Result<(Permit, Option<oneshot::Receiver<state::Turn>>), Box<Refusal>> {
         let now = state.advance(now);
         let (class, key) = match arriving.class {
             Some(class) => (class, None),
@@ -138,42 +155,50 @@ impl Admission {
             }
         };
         books.arrived(class, |class| state.name(class));
-        let claims = &arriving.claims;
-        let context = state.context(now, claims, class);
-        let verdict = state.ask(now, claims, class);
-        if let Verdict::Refuse(rejected) = verdict {
-            state.forget_refused(now, &context, rejected.stage);
+        let Asked { session, context, decision } = state.ask(now, arriving, class);
+        let mut counted = Some(session);
+        if let Err(rejected) = decision {
+            state.complete(now, session, &context, Outcome::Refused(rejected.stage));
             let name = |class| state.name(class);
             if self.enforces {
+                if rejected.reason == RefusalReason::WindowExceeded {
+                    counter!(names::WINDOW_VIOLATIONS.name).increment(1);
+                }
                 books.refused(arriving.route, class, name, &rejected, Duration::ZERO);
-                return Err(Refusal::new(rejected, claims.deadline));
+                return Err(state.refusal(now, Some(session), &context, rejected));
             }
             books.unrefused(arriving.route, class, name, &rejected);
+            // What the entry refused and goes on all the same is none of its requests.
+            counted = None;
         }
-        // What the algorithm refused and goes on all the same is none of its requests.
-        let is_counted = verdict == Verdict::Admit;
-        let (turn, told) = oneshot::channel();
-        let (id, waits) = match state.gate.on_arrival(now, class, &context, || turn) {
-            Ok(Answer::Go(id)) => (id, false),
+        let mut turn = None;
+        let wait = || {
+            let (tell, told) = oneshot::channel();
+            turn = Some(told);
+            tell
+        };
+        let id = match state.gate.on_arrival(now, class, &context, wait) {
+            Ok(Answer::Go(id)) => id,
             Ok(Answer::Wait(id)) => {
                 state.note_limited(now, class);
-                (id, true)
+                id
             }
             Ok(Answer::Would(id, rejected)) => {
                 books.unrefused(arriving.route, class, |class| state.name(class), &rejected);
-                (id, false)
+                id
             }
             Err(rejected) => {
-                if is_counted {
-                    state.forget_refused(now, &context, rejected.stage);
+                if let Some(session) = counted {
+                    state.complete(now, session, &context, Outcome::Refused(rejected.stage));
                 }
                 let name = |class| state.name(class);
                 books.refused(arriving.route, class, name, &rejected, Duration::ZERO);
-                return Err(Refusal::new(rejected, claims.deadline));
+                return Err(state.refusal(now, counted, &context, rejected));
             }
         };
-        let entered = Entered { id, context, key, is_counted };
-        Ok((Permit::new(self.clone(), entered), waits.then_some(told)))
+        let entered = Entered { id, context, key, session: counted };
+        let tells = self.tells && arriving.told.speaks;
+        Ok((Permit::new(self.clone(), entered, tells), turn))
     }
 
     fn classify(&self, state: &mut State, now: Instant, parts: &Parts) -> (Class, classes::Key) {
@@ -192,8 +217,8 @@ impl Admission {
     }
 
     /// Carries out what has become possible, and makes sure that the timer knows what comes next.
-    fn after(&self, Owned { state, books }: &mut Owned) {
-        if state.settle() {
+    fn after(&self, Owned { state, books }: &mut Owned, now: Instant) {
+        if state.settle(now) {
             books.forget();
         }
         if state.is_sooner() {
@@ -210,6 +235,7 @@ impl Admission {
             outstanding: state.gate.in_flight() + state.gate.waiting(),
             queue_delay: state.gate.queue_delay(now),
             waited: books.waited_in_all(),
+            sessions: state.session_count(),
         }
     }
 }
@@ -223,4 +249,6 @@ pub(crate) struct Load {
     pub(crate) queue_delay: Duration,
     /// How long all together have waited.
     pub(crate) waited: Duration,
+    /// Sessions of clients that name themselves.
+    pub(crate) sessions: usize,
 }

@@ -6,13 +6,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use hyper::HeaderMap;
+use seawall_control::fields;
 use seawall_control::gate::End;
 use seawall_control::request::Rejected;
+use seawall_tower::clock;
+use seawall_tower::headers::{lines, write_field};
 use tokio::sync::oneshot;
 
 use super::state::{Entered, Turn};
 use super::{Admission, Refusal, RouteName};
-use crate::clock;
 
 /// A place at the upstream. Dropping it says that nobody wants the response any more.
 #[derive(Debug)]
@@ -22,11 +25,27 @@ pub(crate) struct Permit {
     entered: Option<Entered>,
     /// How long the upstream took until its response began.
     latency: Option<Duration>,
+    /// The client wants to be told of its credits, and here is where they are given.
+    tells: bool,
 }
 
 impl Permit {
-    pub(super) fn new(admission: Arc<Admission>, entered: Entered) -> Self {
-        Self { admission, entered: Some(entered), latency: None }
+    pub(super) fn new(admission: Arc<Admission>, entered: Entered, tells: bool) -> Self {
+        Self { admission, entered: Some(entered), latency: None, tells }
+    }
+
+    /// Says in headers, or in trailers, what its client is to be told, beside what the upstream has
+    /// said there.
+    pub(crate) fn tell(&self, headers: &mut HeaderMap) {
+        let Some(entered) = self.entered.as_ref().filter(|_| self.tells) else { return };
+        let Some(session) = entered.session else { return };
+        let class = entered.context.class();
+        let news = self.admission.owned.lock().state.news(clock::now(), session, class);
+        let mut field = fields::Response::read(lines(headers)).fields;
+        field.feedback = news.feedback;
+        // It waits here, and then there.
+        field.queue = Some(news.queue.unwrap_or_default() + field.queue.unwrap_or_default());
+        write_field(headers, &field);
     }
 
     /// The upstream's response began after this time.
@@ -37,9 +56,10 @@ impl Permit {
     /// The upstream refused it at a stage that it names.
     pub(crate) fn refused_behind(&self, stage: &str) {
         if let Some(entered) = &self.entered {
+            let now = clock::now();
             let owned = &mut *self.admission.owned.lock();
-            owned.state.on_refused_behind(clock::now(), entered, stage);
-            self.admission.after(owned);
+            owned.state.on_refused_behind(now, entered, stage);
+            self.admission.after(owned, now);
         }
     }
 
@@ -51,20 +71,20 @@ impl Permit {
         owned.state.on_end(now, &entered, end, self.latency);
         let (class, took) = (entered.context.class(), now.since(entered.context.arrived()));
         owned.books.ended(class, |class| owned.state.name(class), end, took);
-        self.admission.after(owned);
+        self.admission.after(owned, now);
     }
 
     /// It waited in vain, and the gate has forgotten it.
-    fn expire(&mut self, route: RouteName<'_>, rejected: Rejected) -> Refusal {
+    fn expire(&mut self, route: RouteName<'_>, rejected: Rejected) -> Box<Refusal> {
         let now = clock::now();
-        let Some(entered) = self.entered.take() else { return Refusal::new(rejected, None) };
+        let entered = self.entered.take().expect("who waits has not ended");
         let owned = &mut *self.admission.owned.lock();
-        owned.state.on_expired(now, &entered);
+        let refusal = owned.state.on_expired(now, &entered, rejected);
         let (class, took) = (entered.context.class(), now.since(entered.context.arrived()));
         let name = |class| owned.state.name(class);
         owned.books.refused(route, class, name, &rejected, took);
-        self.admission.after(owned);
-        Refusal::new(rejected, entered.context.time_left(now))
+        self.admission.after(owned, now);
+        refusal
     }
 }
 
@@ -89,7 +109,7 @@ impl<'a> Waiting<'a> {
 }
 
 impl Future for Waiting<'_> {
-    type Output = Result<Permit, Refusal>;
+    type Output = Result<Permit, Box<Refusal>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let told = ready!(Pin::new(&mut self.turn).poll(cx));

@@ -1,18 +1,20 @@
-//! What one lock owns: gate, classes and algorithm.
+//! What one lock owns: gate, classes, and the entry that all servers of Seawall have.
 
 use std::time::Duration;
 
-use seawall_control::Instant;
 use seawall_control::classes::{Classes, Event, Key};
-use seawall_control::controller::{
-    Arrival, Completion, Init, Outcome, ServerController, SessionEvent, SessionId, Signal, Verdict,
-};
+use seawall_control::controller::{Init, Outcome, SessionId};
+use seawall_control::entry::{self, Entry};
+use seawall_control::fields::{self, Name};
 use seawall_control::gate::{self, End, Gate, Id};
 use seawall_control::predict::queue::RunQueue;
-use seawall_control::request::{Budget, Claims, Class, Context, Identity, Rejected, Stage};
+use seawall_control::request::{Budget, Class, Context, Rejected, Stage};
+use seawall_control::{Instant, Rng};
+use seawall_tower::clock;
+use seawall_tower::server::parts::{self, Sessions};
 use tokio::sync::oneshot;
 
-use crate::clock;
+use super::{Arriving, Refusal};
 use crate::config;
 
 /// Classes that routes may name, beside those that are learned.
@@ -21,21 +23,21 @@ pub(crate) const NAMED_MAX: usize = 64;
 /// What a request that waits is told: how long it has waited and may go, or that it may not.
 pub(super) type Turn = Result<Duration, Rejected>;
 
-/// All clients are one session: nobody here is told of credits.
-const GUEST: SessionId = SessionId { slot: 0, generation: 0 };
-
-/// Gate, classes and algorithm.
+/// Gate, classes and entry.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) gate: Gate<oneshot::Sender<Turn>>,
     pub(super) classes: Classes,
-    controller: Box<dyn ServerController>,
+    entry: Entry,
+    sessions: Sessions,
+    /// Clients are told what the algorithm has for them, and their credits are this proxy's.
+    tells: bool,
     /// How long requests of each class take behind, learned classes first.
     tails: Vec<RunQueue>,
     /// The classes that routes give.
     names: Vec<String>,
-    slo: Option<Duration>,
-    now: Instant,
+    /// Spreads those who are sent away.
+    rng: Rng,
     /// When the timer looks again.
     armed: Instant,
 }
@@ -47,81 +49,136 @@ pub(super) struct Entered {
     pub(super) context: Context,
     /// What its class was told by, if it was.
     pub(super) key: Option<Key>,
-    /// Whether the algorithm counts it.
-    pub(super) is_counted: bool,
+    /// Where the entry counts it, if it does.
+    pub(super) session: Option<SessionId>,
+}
+
+/// A request that the entry was asked about. Its session must be told of its
+/// [end](State::complete).
+pub(super) struct Asked {
+    pub(super) session: SessionId,
+    pub(super) context: Context,
+    /// What the entry says.
+    pub(super) decision: Result<(), Rejected>,
 }
 
 impl State {
-    pub(super) fn new(config: &config::Upstream, enforces: bool, names: &[String]) -> Self {
+    pub(super) fn new(
+        config: &config::Upstream,
+        enforces: bool,
+        tells: bool,
+        names: &[String],
+    ) -> Self {
         const CHECKED: &str = "the configuration was checked";
         let now = clock::now();
         let mut init = Init::new(now, now.as_nanos());
         init.slo = config.slo.unwrap_or(config::SLO_UNSET);
+        let told = entry::Config {
+            cores: init.cores,
+            seed: init.seed,
+            target_delay: config.slo.unwrap_or(Duration::MAX),
+            rtt: init.rtt,
+            // The gate bounds waits, whatever the algorithm is.
+            budget: Budget::Auto,
+            service_p99: None,
+        };
+        let mut entry = Entry::new(now, config.algorithm().expect(CHECKED), &told);
         let gate = gate::Config { enforce: enforces, ..config.gate.clone() };
-        let mut controller = config.algorithm().expect(CHECKED).server(init);
-        let identity = Identity { speaks_credits: false, ..Identity::default() };
-        controller.on_session(now, GUEST, SessionEvent::Opened(identity));
         Self {
             gate: Gate::new(&gate, init).expect(CHECKED),
             classes: Classes::new(&config.classes, now, init.seed).expect(CHECKED),
-            controller,
+            sessions: Sessions::open(now, &mut entry, config.limits),
+            entry,
+            tells,
             tails: vec![RunQueue::new(1); Class::COUNT + names.len()],
             names: names.to_vec(),
-            slo: config.slo,
-            now,
+            rng: Rng::new(init.seed),
             armed: Instant::NEVER,
         }
     }
 
     /// The time that counts here: the clock's as read by the caller, but never earlier than it was.
     pub(super) fn advance(&mut self, now: Instant) -> Instant {
-        self.now = self.now.max(now);
-        self.now
+        self.entry.advance(now)
     }
 
-    /// A request as stages see it: it may wait for what its deadline and the SLO leave after the
-    /// time that 99 % of its class take behind (Protego §3.2).
-    pub(super) fn context(&self, now: Instant, claims: &Claims, class: Class) -> Context {
-        let context = Context::new(*claims, now).with_class(class);
-        let left = match (claims.deadline, self.slo) {
-            (None, None) => return context,
-            (Some(left), None) | (None, Some(left)) => left,
-            (Some(left), Some(slo)) => left.min(slo),
-        };
-        match Budget::Auto.of(left, self.tails[usize::from(class.0)].service_p99()) {
-            Some(budget) => context.with_budget_at_most(budget),
-            None => context,
-        }
-    }
-
-    /// What the algorithm says. Unless it is [refused](Self::forget_refused), the request must
-    /// [end](Self::on_end).
-    pub(super) fn ask(&mut self, now: Instant, claims: &Claims, class: Class) -> Verdict {
-        let mut arrival = Arrival::new(GUEST);
-        arrival.class = class;
-        arrival.priority = claims.priority;
-        arrival.tenant = claims.tenant;
-        arrival.droppable = claims.droppable;
-        arrival.attempt = claims.attempt;
+    /// Asks the entry. A request may wait for what its deadline and the SLO leave after the time
+    /// that 99 % of its class take behind (Protego §3.2).
+    pub(super) fn ask(&mut self, now: Instant, arriving: &Arriving<'_>, class: Class) -> Asked {
+        let &Arriving { claims, told, sender: (known, peer), .. } = arriving;
+        let owner = if self.tells { told.owner(known) } else { None };
+        let (session, excess) = self.sessions.arrive(now, &mut self.entry, owner, peer.identity);
         // Of its own class: a queue that it does not stand in does not delay it.
-        arrival.queue_delay = self.gate.predicted_wait(now, class);
-        self.controller.on_arrival(now, &arrival)
+        let wait = self.gate.predicted_wait(now, class);
+        let arriving = entry::Arriving {
+            session,
+            claims: &claims,
+            class,
+            demand: told.fields.demand.unwrap_or(0),
+            window_ack: told.fields.ack.unwrap_or(0),
+            waited: Duration::ZERO,
+            network_p99: Duration::ZERO,
+            service_p99: Some(self.tails[usize::from(class.0)].service_p99()),
+            queue: (self.gate.waiting() as usize, wait),
+            grace: Duration::ZERO,
+            excess,
+        };
+        let judgement = self.entry.on_arrival(now, &arriving);
+        let context = judgement.context(&claims, class);
+        // The only stage is the gate, which decides by itself who may wait.
+        let decision = judgement.decide(&context, []);
+        Asked { session, context, decision }
     }
 
-    /// A request that the algorithm was asked about goes no further.
-    pub(super) fn forget_refused(&mut self, now: Instant, context: &Context, stage: Stage) {
-        self.complete(now, context, Outcome::Refused(stage));
+    /// A request that the entry was asked about has ended, or goes no further.
+    pub(super) fn complete(
+        &mut self,
+        now: Instant,
+        session: SessionId,
+        context: &Context,
+        outcome: Outcome,
+    ) {
+        self.entry.on_queue(now, self.gate.queue_delay(now));
+        self.entry.on_completion(now, &entry::completion(now, session, context, outcome));
+        self.sessions.leave(now, session);
+        // Nobody can be told but with a response. Who waits for credits asks, and finds them.
+        while self.entry.poll_push().is_some() {}
     }
 
-    fn complete(&mut self, now: Instant, context: &Context, outcome: Outcome) {
-        let delay = self.gate.queue_delay(now);
-        self.controller.on_signal(now, Signal::QueueDelay(delay));
-        let mut completion = Completion::new(GUEST, outcome, context.arrived());
-        completion.class = context.class();
-        completion.droppable = context.claims().droppable;
-        completion.queue_delay = context.charged();
-        completion.in_budget = !context.remaining(now).is_zero();
-        self.controller.on_completion(now, &completion);
+    /// What a client that names itself is told with a response of `class`.
+    pub(super) fn news(
+        &mut self,
+        now: Instant,
+        session: SessionId,
+        class: Class,
+    ) -> fields::Response {
+        let mut news = fields::Response::default();
+        let now = self.advance(now);
+        news.feedback = self.entry.feedback(now, session);
+        news.queue = Some(self.gate.predicted_wait(now, class));
+        news
+    }
+
+    /// The refusal of a request that has [ended](Self::complete) with it.
+    pub(super) fn refusal(
+        &mut self,
+        now: Instant,
+        session: Option<SessionId>,
+        context: &Context,
+        rejected: Rejected,
+    ) -> Box<Refusal> {
+        let mut news = fields::Response::default();
+        if let Some(session) = session.filter(|_| self.tells) {
+            news.feedback = self.entry.feedback(now, session);
+        }
+        let name = rejected.stage.name().and_then(Name::new);
+        let name = name.unwrap_or_else(|| Name::lossy(&rejected.stage.to_string()));
+        let is_late = context.time_left(now).is_some_and(|left| left.is_zero());
+        let spread = self.rng.uniform();
+        Box::new(Refusal {
+            rejected,
+            told: parts::Refusal::new(&rejected, is_late, name, &news, spread),
+        })
     }
 
     /// A request of `class` waits. If that is for its own class's limit, the class is worth
@@ -155,22 +212,28 @@ impl State {
                 self.classes.on_served(now, key, latency);
             }
         }
-        if entered.is_counted {
+        if let Some(session) = entered.session {
             let outcome = match end {
                 End::Served | End::Failed => Outcome::Done,
                 End::Refused => Outcome::Refused(Stage::HANDLER),
                 End::Cancelled => Outcome::Cancelled,
             };
-            self.complete(now, &entered.context, outcome);
+            self.complete(now, session, &entered.context, outcome);
         }
     }
 
     /// A request that waited was refused: the gate has forgotten it.
-    pub(super) fn on_expired(&mut self, now: Instant, entered: &Entered) {
+    pub(super) fn on_expired(
+        &mut self,
+        now: Instant,
+        entered: &Entered,
+        rejected: Rejected,
+    ) -> Box<Refusal> {
         let now = self.advance(now);
-        if entered.is_counted {
-            self.complete(now, &entered.context, Outcome::Refused(Stage::GATE));
+        if let Some(session) = entered.session {
+            self.complete(now, session, &entered.context, Outcome::Refused(rejected.stage));
         }
+        self.refusal(now, entered.session, &entered.context, rejected)
     }
 
     /// The upstream refused a request at a stage that it names.
@@ -183,7 +246,7 @@ impl State {
 
     /// Gives turns to who can have them, and lets classes go that are no more. True if classes have
     /// changed.
-    pub(super) fn settle(&mut self) -> bool {
+    pub(super) fn settle(&mut self, now: Instant) -> bool {
         let mut have_changed = false;
         while let Some(event) = self.classes.poll_event() {
             have_changed = true;
@@ -196,7 +259,7 @@ impl State {
                 _ => {}
             }
         }
-        let now = self.now;
+        let now = self.advance(now);
         while let Some(turn) = self.gate.poll(now) {
             match turn {
                 gate::Turn::Go { id, item, waited } => {
@@ -214,13 +277,9 @@ impl State {
     /// Does what is due, and says when the next is.
     pub(super) fn on_time(&mut self, now: Instant) -> Instant {
         let now = self.advance(now);
-        if self.controller.poll_timeout().is_some_and(|at| at <= now) {
-            let delay = self.gate.queue_delay(now);
-            self.controller.on_signal(now, Signal::QueueDelay(delay));
-            self.controller.handle_timeout(now);
-        }
-        // There is one session, which is told of nothing.
-        while self.controller.poll_push(now).is_some() {}
+        self.entry.handle_timeout(now, self.gate.queue_delay(now));
+        while self.entry.poll_push().is_some() {}
+        self.sessions.sweep(now, &mut self.entry);
         self.armed = self.next();
         self.armed
     }
@@ -236,7 +295,7 @@ impl State {
     }
 
     fn next(&self) -> Instant {
-        let both = [self.gate.poll_timeout(), self.controller.poll_timeout()];
+        let both = [self.gate.poll_timeout(), self.entry.poll_timeout()];
         both.into_iter().flatten().min().unwrap_or(Instant::NEVER)
     }
 
@@ -250,6 +309,11 @@ impl State {
 
     /// What the algorithm has to show.
     pub(super) fn metrics(&self) -> seawall_control::metrics::Metrics {
-        self.controller.metrics()
+        self.entry.metrics()
+    }
+
+    /// Sessions of clients that name themselves.
+    pub(super) fn session_count(&self) -> usize {
+        self.sessions.count()
     }
 }

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use seawall_tower::clock;
 use tokio::time::sleep;
 
 use super::Admission;
-use crate::clock;
 
 /// Longest sleep: the timer of tokio holds a little more than two years.
 const SLEEP_MAX: Duration = Duration::from_secs(3600);
@@ -16,9 +16,10 @@ const SLEEP_MAX: Duration = Duration::from_secs(3600);
 pub(super) async fn run(admission: &Arc<Admission>) {
     loop {
         let next = {
+            let now = clock::now();
             let owned = &mut *admission.owned.lock();
-            let next = owned.state.on_time(clock::now());
-            admission.after(owned);
+            let next = owned.state.on_time(now);
+            admission.after(owned, now);
             next
         };
         let left = next.since(clock::now()).min(SLEEP_MAX);

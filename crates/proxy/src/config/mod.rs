@@ -5,6 +5,7 @@ mod limits;
 mod read;
 mod route;
 mod tls;
+mod trust;
 mod upstream;
 
 pub use error::ConfigError;
@@ -14,6 +15,9 @@ pub use route::Route;
 pub use tls::{ListenerTls, UpstreamTls};
 pub(crate) use upstream::SLO_UNSET;
 pub use upstream::{Connections, Endpoint, Health, Probe, Protocol, Retry, Upstream};
+
+pub use seawall_control::trust::{Known, Trust};
+pub use seawall_tower::server::{Limits as Sessions, Mode, Statuses};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -29,13 +33,15 @@ pub struct Config {
     /// Where to listen, for HTTP/1.1 and HTTP/2 alike; port 0 lets the system choose. Default
     /// `127.0.0.1:8000`: reachable from this machine only. Cannot change while the proxy runs.
     pub listen: SocketAddr,
-    /// Whether requests are refused: `observe`, the default, only counts what would be refused;
-    /// `enforce` does it.
+    /// Whether requests are refused: `observe`, the default here, decides and counts and lets
+    /// everybody in; under `enforce` who is to wait waits, and who is to be refused is refused.
     pub mode: Mode,
-    /// How refusals are told in HTTP.
-    pub status: Status,
+    /// How refusals are told in HTTP; gRPC has codes of its own for them.
+    pub status: Statuses,
     /// Whom to believe what a request's `seawall` field says of its priority, its tenant, and that
-    /// it must not be dropped: `nobody`, the default, or `everybody`. Routes say such things, too.
+    /// it must not be dropped: `"nobody"`, the default, `"everybody"`, or a table of those who are
+    /// known by a token or a client certificate. Routes say such things, too.
+    #[serde(deserialize_with = "trust::read")]
     pub trust: Trust,
     /// Threads that forward, 1 to 256; 0, the default, for one on each core. Cannot change while
     /// the proxy runs.
@@ -63,44 +69,6 @@ pub struct Config {
     pub routes: Vec<Route>,
     /// The endpoint for metrics.
     pub metrics: Metrics,
-}
-
-/// Whether requests are refused.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mode {
-    /// Everything is decided and counted, and everybody is let in. The default.
-    #[default]
-    Observe,
-    /// Who is to wait waits, and who is to be refused is refused.
-    Enforce,
-}
-
-/// Whom to believe.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Trust {
-    /// Nobody: such claims do not count. The default.
-    #[default]
-    Nobody,
-    /// Whoever can connect.
-    Everybody,
-}
-
-/// How refusals are told in HTTP; gRPC has codes of its own for them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Status {
-    /// The upstream is too busy, 400 to 599. Default 503.
-    pub overload: u16,
-    /// The sender asks for more than its share, 400 to 599. Default 429.
-    pub quota: u16,
-}
-
-impl Default for Status {
-    fn default() -> Self {
-        Self { overload: 503, quota: 429 }
-    }
 }
 
 /// What upstreams are told about who a request came from.
@@ -133,8 +101,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8000),
-            mode: Mode::default(),
-            status: Status::default(),
+            mode: Mode::Observe,
+            status: Statuses::default(),
             trust: Trust::default(),
             threads: 0,
             forwarded: Forwarded::default(),
@@ -163,8 +131,8 @@ impl Config {
     ///
     /// Names the first key that cannot be used, and what is allowed.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        ConfigError::check_range("status.overload", self.status.overload, 400..=599)?;
-        ConfigError::check_range("status.quota", self.status.quota, 400..=599)?;
+        self.status.validate()?;
+        self.trust.validate()?;
         ConfigError::check_range("threads", self.threads, 0..=256)?;
         for protocol in &self.upgrades {
             if protocol == "h2c" || !is_lower_token(protocol) {

@@ -12,7 +12,7 @@ use seawall_control::{admission, classes, gate, replica, retry};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::limits::TIMES;
-use super::{ConfigError, UpstreamTls};
+use super::{ConfigError, Sessions, UpstreamTls};
 
 /// A service, which any of its replicas can serve.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,6 +33,8 @@ pub struct Upstream {
     /// The algorithm that judges each arrival before the gate, by the wait at the gate. Default
     /// `none`: the gate alone refuses. Others need `slo`.
     pub admission: admission::Config,
+    /// Bounds on the sessions of clients that name themselves, under algorithms that give credits.
+    pub limits: Sessions,
     /// What is spoken with the replicas. Default `auto`.
     pub protocol: Protocol,
     /// The `Host` that replicas are told. Default: what the client said.
@@ -60,6 +62,7 @@ impl Default for Upstream {
             gate: gate::Config::default(),
             classes: classes::Config::default(),
             admission: admission::Config::named("none"),
+            limits: Sessions::default(),
             protocol: Protocol::default(),
             host: None,
             tls: UpstreamTls::default(),
@@ -207,7 +210,8 @@ impl Upstream {
         self.gate.validate()?;
         self.classes.validate()?;
         self.algorithm().map_err(|error| ConfigError::from(error).within("admission"))?;
-        if self.slo.is_none() && self.admission.algorithm != "none" {
+        self.limits.validate()?;
+        if self.slo.is_none() && self.admits() {
             let algorithm = &self.admission.algorithm;
             let problem = format!("{algorithm} needs it; give a time such as \"100ms\"");
             return Err(ConfigError::new("slo", problem));
@@ -233,6 +237,11 @@ impl Upstream {
 }
 
 impl Upstream {
+    /// Whether an algorithm judges arrivals.
+    pub(crate) fn admits(&self) -> bool {
+        self.admission.algorithm != "none"
+    }
+
     /// The algorithm, ready to be built.
     pub(crate) fn algorithm(
         &self,

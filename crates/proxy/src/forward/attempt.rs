@@ -14,6 +14,8 @@ use hyper::{Request, Response, Uri, Version};
 use seawall_control::replica::Answered;
 use seawall_control::retry::{End, Failed, Verdict};
 use seawall_control::{fields, gate};
+use seawall_tower::client::Refusal;
+use seawall_tower::clock;
 use tokio::time::{Instant as TokioInstant, sleep_until};
 
 use super::body::{Broken, RequestBody, Source, Upload};
@@ -21,10 +23,9 @@ use super::deadline::Deadline;
 use super::exchange::Exchange;
 use super::failure::Failure;
 use super::headers;
-use super::refusal::{self, Refused};
+use super::refusal;
 use super::replay::Kept;
 use crate::admit::Permit;
-use crate::clock;
 use crate::listen::Connection;
 use crate::route::Route;
 use crate::shared::State;
@@ -112,7 +113,7 @@ enum Ended {
     /// Nobody knows what became of it.
     Lost(String),
     /// It was refused before it did anything.
-    Refused(Box<Answer>, Refused),
+    Refused(Box<(Answer, Refusal)>),
     /// It is of no use any more, or will never be whole.
     Over(Failure),
 }
@@ -144,10 +145,11 @@ impl Call<'_> {
             let end = match &ended {
                 Ended::Unreachable(_) | Ended::Unsent(_) => End::Unreachable,
                 Ended::Lost(_) => End::Unknown,
-                Ended::Refused(_, refused) => {
-                    upstream.on_refusal(now, replica, refused.stage, refused.predicted);
-                    permit.refused_behind(refused.name.as_ref().map_or("", |name| name.as_str()));
-                    End::Refused
+                Ended::Refused(refused) => {
+                    let (_, refused) = &**refused;
+                    upstream.on_refusal(now, replica, &refused.rejected);
+                    permit.refused_behind(refused.stage.as_ref().map_or("", |name| name.as_str()));
+                    if refused.may_retry { End::Refused } else { End::Final }
                 }
                 Ended::Over(_) => End::Final,
             };
@@ -176,10 +178,11 @@ impl Call<'_> {
             }
             let failure = match ended {
                 // The refusal is the upstream's own answer.
-                Ended::Refused(mut answer, _) => {
+                Ended::Refused(refused) => {
+                    let (mut answer, _) = *refused;
                     answer.exchange.will_end(gate::End::Refused);
                     answer.exchange.keep(permit);
-                    return Ok(*answer);
+                    return Ok(answer);
                 }
                 Ended::Unreachable(failure) | Ended::Over(failure) => failure,
                 Ended::Unsent(error) | Ended::Lost(error) => Failure::Lost(error),
@@ -377,7 +380,7 @@ impl Call<'_> {
         content: &Content,
     ) -> Result<Answer, Ended> {
         let now = clock::now();
-        let refused = Refused::read(&response, self.is_grpc);
+        let refused = refusal::read(&response);
         // A client that sends slowly does not make the replica slow.
         let since = match content.upload().and_then(|upload| upload.ended()) {
             Some(ended) => ended.max(began),
@@ -386,7 +389,7 @@ impl Call<'_> {
         let latency = now.since(since);
         let answer = Answer { response, exchange, latency };
         if let Some(refused) = refused {
-            return Err(Ended::Refused(Box::new(answer), refused));
+            return Err(Ended::Refused(Box::new((answer, refused))));
         }
         let reply = Answered { latency, service: latency, ..Answered::default() };
         self.route.upstream.on_reply(now, index, reply);

@@ -12,12 +12,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use seawall_control::Instant;
+use seawall_tower::clock;
+use seawall_tower::headers::GRPC_STATUS;
 use tokio::time::{Sleep, sleep};
 
 use super::exchange::Exchange;
 use super::refusal;
 use super::replay::Replay;
-use crate::clock;
 
 /// What goes to a client.
 #[derive(Debug)]
@@ -63,12 +64,15 @@ impl HttpBody for Body {
             Kind::Text(text) if text.is_empty() => Poll::Ready(None),
             Kind::Text(text) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(text))))),
             Kind::Upstream { incoming, exchange } => {
-                let frame = std::task::ready!(Pin::new(&mut *incoming).poll_frame(cx));
-                if let (Some(Ok(frame)), Some(exchange)) = (&frame, &mut *exchange)
-                    && let Some(trailers) = frame.trailers_ref()
-                    && let Some(end) = refusal::end_of_grpc(trailers)
+                let mut frame = std::task::ready!(Pin::new(&mut *incoming).poll_frame(cx));
+                if let (Some(Ok(frame)), Some(exchange)) = (&mut frame, &mut *exchange)
+                    && let Some(trailers) = frame.trailers_mut()
+                    && trailers.contains_key(GRPC_STATUS)
                 {
-                    exchange.will_end(end);
+                    if let Some(end) = refusal::end_of_grpc(trailers) {
+                        exchange.will_end(end);
+                    }
+                    exchange.tell(trailers);
                 }
                 match &frame {
                     Some(Err(_)) => {

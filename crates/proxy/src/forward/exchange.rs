@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use hyper::HeaderMap;
 use seawall_control::gate::End;
+use seawall_tower::clock;
 
 use super::body::Upload;
 use super::deadline::Deadline;
 use crate::admit::Permit;
-use crate::clock;
 use crate::upstream::{Attempt, Sender, Upstream};
 
 /// A request that was given to a replica. Dropping it tells that nobody wants the rest.
@@ -57,6 +58,13 @@ impl Exchange {
     /// The response is passed on: the request's place is free when it has ended.
     pub(super) fn keep(&mut self, permit: Permit) {
         self.permit = Some(permit);
+    }
+
+    /// Says in headers, or in trailers, what the client is to be told of its credits.
+    pub(super) fn tell(&self, headers: &mut HeaderMap) {
+        if let Some(permit) = &self.permit {
+            permit.tell(headers);
+        }
     }
 
     /// The response says that it is no result, or that of a failure.

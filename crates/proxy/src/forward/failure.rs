@@ -1,27 +1,19 @@
 //! What clients are told when there is no response to pass on.
 
 use bytes::Bytes;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
-
 use metrics::counter;
-use seawall_control::Rng;
-use seawall_control::fields::{self, Name};
-use seawall_control::request::Rejected;
 use seawall_measure::names;
+use seawall_tower::headers::{GRPC_MESSAGE, GRPC_STATUS};
+use seawall_tower::server::Statuses;
+use seawall_tower::server::parts::{self, Kind};
 
 use super::body::Body;
-use crate::admit::{Kind, Refusal};
-use crate::clock;
-use crate::config;
+use crate::admit::Refusal;
 use crate::upstream::ConnectError;
 
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
-const OWN: HeaderName = HeaderName::from_static(fields::NAME);
-const X_ENVOY_OVERLOADED: HeaderName = HeaderName::from_static("x-envoy-overloaded");
-const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
-const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
-const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
 /// Why there is no response to pass on.
 #[derive(Debug)]
@@ -46,13 +38,10 @@ pub(crate) enum Failure {
     TimedOut,
     /// The request's own deadline has passed.
     Expired,
+    /// Its sender must be somebody known, and is not.
+    Unidentified,
     /// It was refused before the upstream had it.
-    Refused {
-        /// Why.
-        refusal: Refusal,
-        /// How that is told.
-        status: config::Status,
-    },
+    Refused(Box<Refusal>, Statuses),
 }
 
 /// How a failure is told, in HTTP, in `Proxy-Status` (RFC 9209 §2.3), and in gRPC.
@@ -100,15 +89,10 @@ impl Failure {
             Self::TimedOut | Self::Expired => {
                 (StatusCode::GATEWAY_TIMEOUT, "http_response_timeout", grpc::DEADLINE_EXCEEDED)
             }
-            Self::Refused { refusal, status } => match refusal.kind {
-                Kind::Overload => (code(status.overload), "http_request_denied", grpc::UNAVAILABLE),
-                Kind::Quota => {
-                    (code(status.quota), "http_request_denied", grpc::RESOURCE_EXHAUSTED)
-                }
-                Kind::Expired => {
-                    (StatusCode::GATEWAY_TIMEOUT, "http_request_denied", grpc::DEADLINE_EXCEEDED)
-                }
-            },
+            // Told as all who refuse tell it.
+            Self::Unidentified | Self::Refused(..) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "http_request_denied", grpc::UNAVAILABLE)
+            }
         };
         Told { status, error, grpc }
     }
@@ -123,7 +107,7 @@ impl Failure {
 
     /// Counts it, by its name in `Proxy-Status`; refusals are counted where they are decided.
     pub(super) fn count(&self) {
-        if !matches!(self, Self::Refused { .. }) {
+        if !matches!(self, Self::Refused(..)) {
             counter!(names::PROXY_FAILURES.name, "error" => self.told().error).increment(1);
         }
     }
@@ -141,81 +125,54 @@ impl Failure {
             Self::Lost(error) => format!("the upstream's response was lost: {error}"),
             Self::TimedOut => "the upstream's response did not begin in time".into(),
             Self::Expired => "the request's deadline has passed".into(),
-            Self::Refused { refusal, .. } => match refusal.kind {
+            Self::Unidentified => "the sender must say who it is".into(),
+            Self::Refused(refusal, _) => match refusal.told.kind {
                 Kind::Expired => "the request's deadline has passed".into(),
                 _ => refusal.rejected.to_string(),
             },
         }
     }
 
-    /// The response that says so, in the way of gRPC (trailers only) if the request was that.
-    pub(crate) fn response(&self, is_grpc: bool) -> Response<Body> {
+    /// The response that says so, in the way of gRPC (trailers only) if the request was that;
+    /// `grpc` is the type of its content.
+    pub(crate) fn response(&self, grpc: Option<&HeaderValue>) -> Response<Body> {
         let told = self.told();
-        let text = self.text();
-        let mut headers = HeaderMap::new();
+        let body = match grpc {
+            Some(_) => Body::empty(),
+            None => Body::text(Bytes::from(self.text() + "\n")),
+        };
+        let mut response = Response::new(body);
+        let headers = response.headers_mut();
         let proxy_status = HeaderValue::try_from(format!("seawall; error={}", told.error));
         headers.insert(PROXY_STATUS, proxy_status.expect("errors have plain names"));
-        if let Self::Refused { refusal, .. } = self {
-            tell_refusal(&mut headers, refusal, is_grpc);
-        }
-        if is_grpc {
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-            headers.insert(GRPC_STATUS, HeaderValue::from(u16::from(told.grpc)));
-            if let Ok(message) = HeaderValue::try_from(percent_encoded(&text)) {
-                headers.insert(GRPC_MESSAGE, message);
-            }
-            return respond(StatusCode::OK, headers, Body::empty());
-        }
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
         if matches!(self, Self::Method) {
             headers.insert(ALLOW, HeaderValue::from_static(METHODS));
         }
-        respond(told.status, headers, Body::text(Bytes::from(text + "\n")))
+        match grpc {
+            None => {
+                headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+                *response.status_mut() = told.status;
+            }
+            Some(kind) => {
+                headers.insert(CONTENT_TYPE, kind.clone());
+                headers.insert(GRPC_STATUS, HeaderValue::from(u16::from(told.grpc)));
+                if let Ok(message) = HeaderValue::try_from(percent_encoded(&self.text())) {
+                    headers.insert(GRPC_MESSAGE, message);
+                }
+            }
+        }
+        match self {
+            Self::Refused(refusal, statuses) => refusal.told.write(statuses, grpc, &mut response),
+            Self::Unidentified => {
+                parts::Refusal::unidentified().write(&Statuses::default(), grpc, &mut response);
+            }
+            _ => {}
+        }
+        response
     }
-}
-
-/// Says where a request was refused, and when it may come again: not all at once.
-fn tell_refusal(headers: &mut HeaderMap, refusal: &Refusal, is_grpc: bool) {
-    let Rejected { stage, predicted_delay, retry_after, .. } = refusal.rejected;
-    let mut own = fields::Response::default();
-    own.stage = stage.name().and_then(Name::new);
-    own.predicted = Some(predicted_delay);
-    own.retry_after = Some(retry_after);
-    if let Ok(value) = HeaderValue::try_from(own.to_string()) {
-        headers.insert(OWN, value);
-    }
-    if refusal.kind == Kind::Expired {
-        return; // it is worthless, and so would be another one
-    }
-    let mut random = Rng::new(clock::now().as_nanos());
-    let retry_ms = u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX).min(RETRY_MS_MAX);
-    let retry_ms = (retry_ms + random.below(retry_ms / 2 + 1)).max(1);
-    if is_grpc {
-        headers.insert(GRPC_PUSHBACK, HeaderValue::from(retry_ms));
-        return;
-    }
-    if refusal.kind == Kind::Overload {
-        headers.insert(X_ENVOY_OVERLOADED, HeaderValue::from_static("true"));
-    }
-    // RFC 9110 §10.2.3 has whole seconds.
-    headers.insert(RETRY_AFTER, HeaderValue::from(retry_ms.div_ceil(1000)));
-}
-
-/// Nobody is sent away for longer.
-const RETRY_MS_MAX: u64 = 60_000;
-
-fn code(status: u16) -> StatusCode {
-    StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE)
 }
 
 const METHODS: &str = "GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS, TRACE";
-
-fn respond(status: StatusCode, headers: HeaderMap, body: Body) -> Response<Body> {
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
-    *response.headers_mut() = headers;
-    response
-}
 
 /// The name of an error in RFC 9209 §2.3.
 fn connect_error(error: &ConnectError) -> &'static str {
@@ -248,11 +205,12 @@ mod tests {
 
     #[test]
     fn grpc_is_told_in_its_own_way() {
-        let response = Failure::Expired.response(true);
+        let grpc = HeaderValue::from_static("application/grpc+proto");
+        let response = Failure::Expired.response(Some(&grpc));
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["grpc-status"], "4");
-        assert_eq!(response.headers()["content-type"], "application/grpc");
-        let response = Failure::Connect(ConnectError::Refused).response(false);
+        assert_eq!(response.headers()["content-type"], "application/grpc+proto");
+        let response = Failure::Connect(ConnectError::Refused).response(None);
         assert_eq!(response.status(), 502);
         assert_eq!(response.headers()["proxy-status"], "seawall; error=connection_refused");
     }

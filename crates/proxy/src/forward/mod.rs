@@ -9,6 +9,7 @@
 
 mod attempt;
 mod body;
+mod claims;
 mod deadline;
 mod exchange;
 mod failure;
@@ -21,15 +22,18 @@ pub(crate) use body::{Body, RequestBody};
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
 use hyper::body::{Body as HttpBody, Incoming};
-use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::CONTENT_LENGTH;
 use hyper::http::request::Parts;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Request, Response, StatusCode, Version};
-use seawall_control::request::{Claims, Priority};
-use seawall_control::{Instant, fields};
+use metrics::counter;
+use seawall_control::Instant;
+use seawall_measure::names;
+use seawall_tower::clock;
+use seawall_tower::headers::{GRPC_STATUS, write_field};
+use seawall_tower::server::parts::Told;
 
 use attempt::{Answer, Call, Content};
 use body::Source;
@@ -37,13 +41,9 @@ use deadline::Deadline;
 use failure::Failure;
 
 use crate::admit::Arriving;
-use crate::clock;
-use crate::config::{Config, Trust};
 use crate::listen::Connection;
 use crate::route::Route;
 use crate::shared::State;
-
-const OWN: HeaderName = HeaderName::from_static(fields::NAME);
 
 /// Answers a request with what the upstream answers, or says why there is no such answer.
 pub(crate) async fn handle(
@@ -51,14 +51,14 @@ pub(crate) async fn handle(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
     let now = clock::now();
-    let is_grpc = is_grpc(request.headers());
+    let told = Told::read(request.headers());
     let state = connection.shared.state.load_full();
     let mut taken = None;
-    let forwarded = forward(&connection, &state, request, is_grpc, now, &mut taken).await;
+    let forwarded = forward(&connection, &state, request, &told, now, &mut taken).await;
     let response = forwarded.unwrap_or_else(|failure| {
         tracing::debug!(?failure, "no response to pass on");
         failure.count();
-        failure.response(is_grpc)
+        failure.response(told.grpc.as_ref())
     });
     if let Some(route) = taken {
         route.books.responded(response.status());
@@ -66,19 +66,11 @@ pub(crate) async fn handle(
     Ok(response)
 }
 
-/// Whether a message is gRPC's: `application/grpc`, perhaps with a suffix.
-fn is_grpc(headers: &HeaderMap) -> bool {
-    const TYPE: &[u8] = b"application/grpc";
-    let content = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
-    let rest = content.and_then(|content| content.strip_prefix(TYPE));
-    rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
-}
-
 async fn forward<'a>(
     connection: &Arc<Connection>,
     state: &'a State,
     mut request: Request<Incoming>,
-    is_grpc: bool,
+    told: &Told,
     now: Instant,
     taken: &mut Option<&'a Route>,
 ) -> Result<Response<Body>, Failure> {
@@ -91,24 +83,34 @@ async fn forward<'a>(
     let fits = |route: &&Route| route.takes(host, parts.uri.path(), &parts.method);
     let route = state.routes.iter().find(fits).ok_or(Failure::NoRoute)?;
     *taken = Some(route);
-    let mut own = fields::Request::read(own_lines(&parts.headers)).fields;
-    let deadline = Deadline::of(&parts.headers, &own, &route.config, now);
+    let deadline = Deadline::of(told, &route.config, now);
     let most = config.limits.body_bytes;
     if most.is_some_and(|most| content_length(&parts).is_some_and(|length| length > most)) {
         return Err(Failure::TooLong);
     }
+    let identified = state.senders.identify(&mut parts.headers, &connection.certificate);
+    let Some(sender) = identified else {
+        counter!(names::PROTOCOL_ERRORS.name, "kind" => "unidentified").increment(1);
+        return Err(Failure::Unidentified);
+    };
     let arriving = Arriving {
         parts: &parts,
         route: (route.number, route.config.label()),
         class: route.class,
-        claims: claims(&own, config, route, deadline.left(now)),
+        claims: claims::believed(told, sender, route, deadline.left(now)),
+        told,
+        sender,
     };
-    let entered = route.upstream.admission.enter(now, &arriving).await;
-    let permit = entered.map_err(|refusal| Failure::Refused { refusal, status: config.status })?;
-    if route.upstream.replicas().len() > 1 && own.client.is_some() {
-        // Each replica would give credits of its own, and the client could not tell them apart.
+    let admission = &route.upstream.admission;
+    let entered = admission.enter(now, &arriving).await;
+    let permit = entered.map_err(|refusal| Failure::Refused(refusal, config.status))?;
+    let mut own = told.fields;
+    let is_ours = admission.gives_credits() || route.upstream.replicas().len() > 1;
+    if is_ours && own.client.is_some() {
+        // Credits are between two: each replica would give some of its own beside ours, and the
+        // client could not tell them apart.
         (own.client, own.demand, own.ack) = (None, None, None);
-        deadline::write_own(&mut parts.headers, &own);
+        write_field(&mut parts.headers, &own);
     }
     let upgrade = headers::upgrade(&parts, config).zip(on_upgrade);
     headers::to_upstream(&mut parts, connection, config, upgrade.as_ref().map(|(name, _)| name));
@@ -129,33 +131,12 @@ async fn forward<'a>(
         route,
         deadline,
         own,
-        is_grpc,
+        is_grpc: told.grpc.is_some(),
         is_idempotent,
         switches: upgrade.is_some(),
     };
     let answer = call.run(parts, content, permit).await?;
-    Ok(pass_on(connection, answer, upgrade.map(|(_, client)| client)))
-}
-
-/// What of a request's claims counts, with so much time left.
-fn claims(own: &fields::Request, config: &Config, route: &Route, left: Option<Duration>) -> Claims {
-    let mut claims = match config.trust {
-        Trust::Everybody => own.claims(0),
-        Trust::Nobody => {
-            let mut believed = fields::Request::default();
-            (believed.attempt, believed.budget) = (own.attempt, own.budget);
-            believed.claims(0)
-        }
-    };
-    claims.deadline = left;
-    claims.priority = route.config.priority.map_or(claims.priority, Priority);
-    claims.droppable &= route.config.droppable;
-    claims
-}
-
-/// The lines of the field that Seawall's own clients and servers write.
-fn own_lines(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
-    headers.get_all(OWN).into_iter().map(HeaderValue::as_bytes)
+    Ok(pass_on(connection, answer, told.grpc.is_some(), upgrade.map(|(_, client)| client)))
 }
 
 /// The length that a request's head announces.
@@ -167,6 +148,7 @@ fn content_length(parts: &Parts) -> Option<u64> {
 fn pass_on(
     connection: &Connection,
     Answer { mut response, exchange, .. }: Answer,
+    is_grpc: bool,
     client: Option<OnUpgrade>,
 ) -> Response<Body> {
     let switched = response.status() == StatusCode::SWITCHING_PROTOCOLS;
@@ -178,6 +160,11 @@ fn pass_on(
     parts.version = Version::HTTP_11; // that of the client's connection is set where it is written
     parts.extensions.clear();
     headers::to_client(&mut parts.headers, switched);
+    // What can be told at the end of a call of gRPC is told there: by then more is known.
+    let has_trailers = is_grpc && !parts.headers.contains_key(GRPC_STATUS);
+    if !has_trailers || incoming.is_end_stream() {
+        exchange.tell(&mut parts.headers);
+    }
     let body = if switched {
         exchange.switch();
         Body::empty()

@@ -1,31 +1,11 @@
-//! Refusals that upstreams tell: the request was not begun, and may go elsewhere.
+//! How upstreams say that a request was not begun, or that it failed.
 
-use std::time::Duration;
-
+use hyper::Response;
 use hyper::body::Incoming;
-use hyper::header::{HeaderMap, HeaderName};
-use hyper::{Response, StatusCode};
-use seawall_control::fields::{self, Name};
+use hyper::header::HeaderMap;
 use seawall_control::gate::End;
-use seawall_control::request::Stage;
-
-const X_ENVOY_OVERLOADED: HeaderName = HeaderName::from_static("x-envoy-overloaded");
-const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
-const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
-
-/// The status of gRPC that says "not now".
-const UNAVAILABLE: &[u8] = b"14";
-
-/// What a refusal tells.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Refused {
-    /// Where the request was refused.
-    pub(super) stage: Stage,
-    /// What that is called there; empty if it was not said.
-    pub(super) name: Option<Name>,
-    /// How long it would have waited there.
-    pub(super) predicted: Duration,
-}
+use seawall_tower::client::Refusal;
+use seawall_tower::headers::{ENVOY_OVERLOADED, GRPC_STATUS, is_grpc};
 
 /// The statuses of gRPC that say that a service did not do the work that it usually does: UNKNOWN,
 /// DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, INTERNAL, UNAVAILABLE, DATA_LOSS.
@@ -45,37 +25,57 @@ pub(super) fn end_of(response: &Response<Incoming>) -> End {
     end_of_grpc(response.headers()).unwrap_or(End::Served)
 }
 
-/// The stage of this name; those that an application names concern not all of its requests.
-fn known(name: &str) -> Stage {
-    Stage::named(name).unwrap_or(Stage(Stage::FIRST_OWN))
+/// The refusal that a response is: it says that the request was not begun, and may go elsewhere.
+///
+/// A client knows its servers, and takes each 503 with a `Retry-After` for that. Here it may be
+/// anybody's, who may have begun: only those who name a stage, or speak like Envoy, or gRPC whose
+/// pushback says so, are taken at their word. What was refused because of its client's quota, it
+/// would be elsewhere, too.
+pub(super) fn read<B>(response: &Response<B>) -> Option<Refusal> {
+    let refusal = Refusal::of(response)?;
+    let headers = response.headers();
+    let is_sure =
+        refusal.stage.is_some() || headers.contains_key(ENVOY_OVERLOADED) || is_grpc(headers);
+    (is_sure && !refusal.quota).then_some(refusal)
 }
 
-impl Refused {
-    /// The refusal that a response is, if it is one.
-    pub(super) fn read(response: &Response<Incoming>, is_grpc: bool) -> Option<Self> {
-        let headers = response.headers();
-        let told = fields::Response::read(super::own_lines(headers)).fields;
-        let is_failure = if is_grpc {
-            headers.contains_key(GRPC_STATUS) // trailers only: the handler sent nothing
-        } else {
-            response.status() == StatusCode::SERVICE_UNAVAILABLE
-        };
-        if let Some(stage) = told.stage.filter(|_| is_failure) {
-            let predicted = told.predicted.unwrap_or_default();
-            return Some(Self { stage: known(stage.as_str()), name: Some(stage), predicted });
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_refusal(status: u16, headers: &[(&str, &str)]) -> bool {
+        let mut response = Response::builder().status(status);
+        for (name, value) in headers {
+            response = response.header(*name, *value);
         }
-        let is_refusal = if is_grpc {
-            // Trailers only: the handler has not begun. A pushback may be in them.
-            headers.get(GRPC_STATUS).is_some_and(|status| status.as_bytes() == UNAVAILABLE)
-                && headers.contains_key(GRPC_PUSHBACK)
-        } else {
-            response.status() == StatusCode::SERVICE_UNAVAILABLE
-                && headers.contains_key(X_ENVOY_OVERLOADED)
-        };
-        is_refusal.then_some(Self {
-            stage: Stage::ADMISSION,
-            name: None,
-            predicted: Duration::ZERO,
-        })
+        read(&response.body(()).unwrap()).is_some()
+    }
+
+    #[test]
+    fn only_who_says_that_nothing_was_begun_is_believed() {
+        let stage = ("seawall", "stage=\"lock:orders\"");
+        let grpc = ("content-type", "application/grpc");
+        for refused in [
+            (503, &[stage][..]),
+            (529, &[stage]),
+            (503, &[("x-envoy-overloaded", "true")]),
+            (200, &[grpc, ("grpc-status", "14"), ("grpc-retry-pushback-ms", "5")]),
+            (200, &[grpc, ("grpc-status", "14"), stage]),
+        ] {
+            assert!(is_refusal(refused.0, refused.1), "{refused:?}");
+        }
+        for other in [
+            (200, &[][..]),
+            (503, &[]),
+            (503, &[("retry-after", "1")]),
+            (429, &[("retry-after", "1")]),
+            (429, &[stage]),
+            (500, &[("x-envoy-overloaded", "true")]),
+            (200, &[grpc]),
+            (200, &[grpc, ("grpc-status", "14")]),
+            (200, &[grpc, ("grpc-status", "8"), stage]),
+        ] {
+            assert!(!is_refusal(other.0, other.1), "{other:?}");
+        }
     }
 }

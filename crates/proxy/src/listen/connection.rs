@@ -17,7 +17,7 @@ use super::socket::{Stream, prepare};
 use crate::config::Limits;
 use crate::forward;
 use crate::shared::Shared;
-use crate::tls::H2;
+use crate::tls::{self, H2};
 
 /// Between two looks at a connection that has sent `P` or `PR`, which begins a method as well as
 /// the preface of HTTP/2.
@@ -37,6 +37,8 @@ pub(crate) struct Connection {
     pub(crate) client: HeaderValue,
     /// Whether the client speaks TLS.
     pub(crate) is_tls: bool,
+    /// The names in the certificate that it has shown, if one was asked for.
+    pub(crate) certificate: Vec<String>,
 }
 
 /// Serves a client until it leaves, or the proxy stops.
@@ -49,7 +51,7 @@ pub(super) async fn serve(shared: Arc<Shared>, worker: usize, tcp: TcpStream, pe
         opened = opening => opened,
         () = stop.cancelled() => return,
     };
-    let (stream, is_http2, is_tls) = match opened {
+    let Opened { stream, is_http2, is_tls, certificate } = match opened {
         Ok(Ok(opened)) => opened,
         Ok(Err(error)) => {
             tracing::debug!(%peer, %error, "a connection did not open");
@@ -61,7 +63,7 @@ pub(super) async fn serve(shared: Arc<Shared>, worker: usize, tcp: TcpStream, pe
     let client = client.expect("an address is plain text");
     let limits = state.config.limits.clone();
     drop(state);
-    let connection = Arc::new(Connection { shared, worker, client, is_tls });
+    let connection = Arc::new(Connection { shared, worker, client, is_tls, certificate });
     let service = service_fn(move |request| forward::handle(connection.clone(), request));
     let io = TokioIo::new(stream);
     // Both arms: what was begun is finished after `stop`, and nothing new is accepted.
@@ -110,21 +112,33 @@ fn http2_builder(limits: &Limits) -> http2::Builder<TokioExecutor> {
     builder
 }
 
-/// Shakes hands where TLS is spoken; gives the stream, whether HTTP/2 is spoken on it, and whether
-/// TLS is.
+/// A connection on which HTTP can be spoken.
+struct Opened {
+    stream: Stream,
+    is_http2: bool,
+    is_tls: bool,
+    /// Names in the client's certificate.
+    certificate: Vec<String>,
+}
+
+/// Shakes hands where TLS is spoken, and finds out which version of HTTP is.
 async fn open(
     tcp: TcpStream,
     acceptor: Option<&tokio_rustls::TlsAcceptor>,
     stall: Duration,
-) -> io::Result<(Stream, bool, bool)> {
+) -> io::Result<Opened> {
     prepare(&tcp)?;
     if let Some(acceptor) = acceptor {
         let tls = acceptor.accept(tcp).await?;
-        let is_http2 = tls.get_ref().1.alpn_protocol() == Some(H2);
-        return Ok((Stream::tls(tls, stall), is_http2, true));
+        let session = tls.get_ref().1;
+        let is_http2 = session.alpn_protocol() == Some(H2);
+        let shown = session.peer_certificates().unwrap_or_default();
+        let certificate = shown.first().map_or_else(Vec::new, tls::names);
+        return Ok(Opened { stream: Stream::tls(tls, stall), is_http2, is_tls: true, certificate });
     }
     let is_http2 = begins_as_http2(&tcp).await?;
-    Ok((Stream::tcp(tcp, stall), is_http2, false))
+    let (stream, certificate) = (Stream::tcp(tcp, stall), Vec::new());
+    Ok(Opened { stream, is_http2, is_tls: false, certificate })
 }
 
 /// Whether the first bytes are those of HTTP/2 with prior knowledge (RFC 9113 §3.4). They are

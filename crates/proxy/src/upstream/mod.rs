@@ -13,20 +13,19 @@ pub(crate) use pool::{Lease, Sender, Wants};
 pub(crate) use replica::Replica;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use metrics::counter;
 use parking_lot::Mutex;
 use seawall_control::Instant;
 use seawall_control::replica::{Answered, Selector};
-use seawall_control::request::Stage;
+use seawall_control::request::Rejected;
 use seawall_control::retry::{self, Failed, Verdict};
 use seawall_measure::names;
+use seawall_tower::clock;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use crate::admit::{Admission, Load};
-use crate::clock;
 use crate::config::{self, Config};
 use crate::tls::TlsError;
 
@@ -43,6 +42,8 @@ pub(crate) struct Upstream {
     /// as that.
     mode: config::Mode,
     classes: Vec<String>,
+    /// By which sessions are told apart, where there are any.
+    trust: config::Trust,
     /// What goes on beside requests.
     tasks: Vec<AbortHandle>,
     counted: Mutex<retry::Counts>,
@@ -96,6 +97,7 @@ impl Upstream {
             admission,
             mode: whole.mode,
             classes,
+            trust: whole.trust.clone(),
             tasks,
             counted: Mutex::default(),
         }))
@@ -116,6 +118,7 @@ impl Upstream {
             && self.config == *config
             && self.mode == whole.mode
             && self.classes == whole.classes_of(name)
+            && (self.trust == whole.trust || !config.admits())
             && !uses_files
     }
 
@@ -187,18 +190,13 @@ impl Upstream {
         }
     }
 
-    /// A replica refused a request, which would have waited for so long there.
-    pub(crate) fn on_refusal(
-        &self,
-        now: Instant,
-        replica: usize,
-        stage: Stage,
-        predicted: Duration,
-    ) {
+    /// A replica refused a request.
+    pub(crate) fn on_refusal(&self, now: Instant, replica: usize, rejected: &Rejected) {
         self.replicas[replica].health.on_success(); // it is there, and says what it has to
         self.replicas[replica].books.count(Attempt::Refused);
         if self.replicas.len() > 1 {
-            self.selector.lock().on_refusal(now, replica, stage, predicted);
+            let Rejected { stage, predicted_delay, .. } = *rejected;
+            self.selector.lock().on_refusal(now, replica, stage, predicted_delay);
         }
     }
 

@@ -10,10 +10,10 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use seawall_control::Instant;
+use seawall_tower::clock;
 
 use super::connect::{ConnectError, Stream};
 use super::replica::Replica;
-use crate::clock;
 use crate::config::{Connections, Limits, Protocol};
 use crate::forward::RequestBody;
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use hyper::{Request, Response, StatusCode};
-use seawall_proxy::config::{Mode, Route, Trust};
+use seawall_proxy::config::{Known, Mode, Route, Trust};
 use seawall_proxy::{Config, Proxy};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -39,6 +39,9 @@ impl Held {
         Self { upstream, permits, most }
     }
 }
+
+/// By which a sender proves who it is.
+const TOKEN: &str = "0123456789abcdef";
 
 /// A gate with a limit that does not move, in front of this upstream.
 fn gated(held: &Held, limit: u32, mode: Mode) -> Config {
@@ -238,10 +241,22 @@ async fn routes_have_classes_and_some_may_not_be_refused() {
 
 #[tokio::test]
 async fn claims_count_only_where_they_are_believed() {
-    for (trust, refused) in [(Trust::Nobody, true), (Trust::Everybody, false)] {
+    let vital = Known {
+        name: "vital".into(),
+        token: Some(TOKEN.into()),
+        not_droppable: true,
+        ..Known::default()
+    };
+    let known = Known { not_droppable: false, ..vital.clone() };
+    for (trust, refused) in [
+        (Trust::default(), true),
+        (Trust { everybody: true, ..Trust::default() }, false),
+        (Trust { identities: vec![known], ..Trust::default() }, true),
+        (Trust { identities: vec![vital], ..Trust::default() }, false),
+    ] {
         let held = Held::start().await;
         let mut config = gated(&held, 1, Mode::Enforce);
-        config.trust = trust;
+        config.trust = trust.clone();
         upstream(&mut config).gate.queue_max = 1;
         let proxy = Proxy::start(config).unwrap();
         let mut all = send(&proxy, 1, || get("/"));
@@ -249,6 +264,7 @@ async fn claims_count_only_where_they_are_believed() {
         let mut more = send(&proxy, 5, || {
             let mut request = get("/");
             request.headers_mut().insert("seawall", "droppable=?0".parse().unwrap());
+            request.headers_mut().insert("seawall-token", TOKEN.parse().unwrap());
             request
         });
         let mut seen = BTreeSet::new();
@@ -264,6 +280,32 @@ async fn claims_count_only_where_they_are_believed() {
         }
         all.join_next().await.unwrap().unwrap();
     }
+}
+
+#[tokio::test]
+async fn who_must_be_known_and_is_not_is_sent_away() {
+    let upstream = Upstream::start(|request| async move {
+        let has_token = request.headers().contains_key("seawall-token");
+        Response::new(text(if has_token { "with its token" } else { "well" }))
+    })
+    .await;
+    let mut config = config(&[upstream.address]);
+    let known = Known { name: "web".into(), token: Some(TOKEN.into()), ..Known::default() };
+    config.trust = Trust { require_identity: true, identities: vec![known], everybody: false };
+    let proxy = Proxy::start(config).unwrap();
+    let mut client = Client::connect(proxy.address()).await;
+    let refused = client.get("/").await;
+    assert_eq!(refused.status(), StatusCode::UNAUTHORIZED);
+    assert!(!refused.headers().contains_key("retry-after"));
+    let mut request = get("/");
+    request.headers_mut().insert("seawall-token", TOKEN.parse().unwrap());
+    assert_eq!(said(client.send(request).await).await, "well");
+    let mut client = http2(proxy.address()).await;
+    let request = Request::post("http://a.example/x.Y/Z");
+    let request = request.header("content-type", "application/grpc").body(empty()).unwrap();
+    let refused = client.send_request(request).await.unwrap();
+    assert_eq!(refused.headers()["grpc-status"], "16");
+    assert_eq!(upstream.requests(), 1);
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use seawall_proxy::Proxy;
-use seawall_proxy::config::{ListenerTls, Protocol};
+use seawall_proxy::config::{Known, ListenerTls, Protocol, Trust};
 use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
@@ -55,6 +55,17 @@ impl Files {
         let mut config = builder.with_no_client_auth();
         config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
         TlsConnector::from(Arc::new(config))
+    }
+
+    /// A client that shows a certificate for this name.
+    fn connector_of(&self, name: &str) -> TlsConnector {
+        let (chain, key) = self.issue(name);
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(self.path("ca.pem")).unwrap()).unwrap();
+        let chain = vec![CertificateDer::from_pem_file(chain).unwrap()];
+        let key = PrivateKeyDer::from_pem_file(key).unwrap();
+        let builder = rustls::ClientConfig::builder().with_root_certificates(roots);
+        TlsConnector::from(Arc::new(builder.with_client_auth_cert(chain, key).unwrap()))
     }
 }
 
@@ -117,6 +128,32 @@ async fn clients_choose_a_version_when_they_shake_hands() {
     // In the clear nobody is served.
     let answer = talk(proxy.address(), b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await;
     assert!(!answer.contains("hello"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_client_is_known_by_its_certificate() {
+    let plain = Upstream::saying("hello").await;
+    let files = Files::new();
+    let (certificate, key) = files.issue("proxy.example");
+    let mut config = config(&[plain.address]);
+    let client_authorities = Some(files.path("ca.pem"));
+    config.tls = Some(ListenerTls { certificate, key, client_authorities });
+    let known = Known {
+        name: "billing".into(),
+        certificate: Some("billing.example".into()),
+        ..Known::default()
+    };
+    config.trust = Trust { require_identity: true, identities: vec![known], everybody: false };
+    let proxy = Proxy::start(config).unwrap();
+    for (name, status) in [("billing.example", 200), ("other.example", 401)] {
+        let tcp = TcpStream::connect(proxy.address()).await.unwrap();
+        let server = ServerName::try_from("proxy.example").unwrap();
+        let tls = files.connector_of(name).connect(server, tcp).await.unwrap();
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(tls)).await.unwrap();
+        tokio::spawn(connection);
+        assert_eq!(sender.send_request(get("/")).await.unwrap().status(), status, "{name}");
+    }
 }
 
 #[tokio::test]
