@@ -18,6 +18,10 @@ use std::fmt;
 
 use seawall_control::estimate::BOUNDS;
 
+/// How a request ended: the values of the label `outcome` of [`REQUEST`], in the order in which
+/// servers keep their histograms.
+pub const OUTCOMES: [&str; 4] = ["done", "failed", "refused", "cancelled"];
+
 /// What a metric's value does over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

@@ -1,9 +1,9 @@
 //! The process's clocks: the only place of the live system that reads time.
 
 use std::sync::LazyLock;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use nix::time::{ClockId, clock_gettime};
+use seawall_abi::clock;
 use seawall_control::Instant;
 
 /// One moment as two clocks tell it: ours, and the standard library's, whose origin is hidden. Ours
@@ -17,14 +17,12 @@ static MOMENT: LazyLock<(Instant, std::time::Instant)> =
 /// without knowing each other: `seawall-sync` reads it, too, and its locks understand the deadlines
 /// of contexts that were made here.
 pub fn now() -> Instant {
-    let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("the monotonic clock always runs");
-    Instant::from_nanos(u64::try_from(Duration::from(time).as_nanos()).unwrap_or(u64::MAX))
+    Instant::from_nanos(clock::monotonic_ns())
 }
 
 /// Now, on the realtime clock, in nanoseconds since 1970: the form in which times travel.
 pub fn realtime_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    clock::realtime_ns()
 }
 
 /// The same point in time as tokio counts it, for its timers.

@@ -1,18 +1,15 @@
 //! The process's clocks: the only place of this crate that reads time.
 
 use std::sync::LazyLock;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use nix::time::{ClockId, clock_gettime};
+use seawall_abi::clock;
 use seawall_control::Instant;
 
 /// One moment as two clocks tell it: the kernel's, and the standard library's, whose origin is
 /// hidden. The kernel's is read first, so that what is converted comes late rather than early.
-static MOMENT: LazyLock<(Instant, std::time::Instant)> = LazyLock::new(|| {
-    let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("the monotonic clock always runs");
-    let nanos = u64::try_from(Duration::from(time).as_nanos()).unwrap_or(u64::MAX);
-    (Instant::from_nanos(nanos), std::time::Instant::now())
-});
+static MOMENT: LazyLock<(Instant, std::time::Instant)> =
+    LazyLock::new(|| (Instant::from_nanos(clock::monotonic_ns()), std::time::Instant::now()));
 
 /// Now, on the monotonic clock of the kernel, whose origin is the machine's start.
 ///
@@ -25,8 +22,7 @@ pub fn now() -> Instant {
 
 /// Now, on the realtime clock, in nanoseconds since 1970.
 pub fn realtime_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    clock::realtime_ns()
 }
 
 /// The same point in time as tokio counts it, for its timers.
@@ -52,8 +48,7 @@ mod tests {
     #[test]
     fn all_who_read_the_kernel_s_clock_agree() {
         let own = now();
-        let kernel = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap());
-        assert!(MOMENT.0 <= own && Duration::from_nanos(own.as_nanos()) <= kernel);
+        assert!(MOMENT.0 <= own && own.as_nanos() <= clock::monotonic_ns());
     }
 
     #[tokio::test(start_paused = true)]

@@ -8,12 +8,10 @@ use seawall_control::Instant;
 use seawall_control::estimate::Histogram;
 use seawall_control::gate::End;
 use seawall_control::request::{Class, Rejected, Stage};
-use seawall_measure::names::{self, Metric};
+use seawall_measure::names::{self, Metric, OUTCOMES};
 
 use super::state::State;
 
-/// How a request ended, as a label; the order is that of the histograms of a class.
-const OUTCOMES: [&str; 4] = ["done", "failed", "refused", "cancelled"];
 const REFUSED: usize = 2;
 
 /// The counters of one upstream.

@@ -14,7 +14,7 @@ use hyper::{Request, Response, Uri, Version};
 use seawall_control::replica::Answered;
 use seawall_control::retry::{End, Failed, Verdict};
 use seawall_control::{fields, gate};
-use seawall_tower::client::Refusal;
+use seawall_tower::client::{Recording, Refusal};
 use seawall_tower::clock;
 use tokio::time::{Instant as TokioInstant, sleep_until};
 
@@ -24,7 +24,6 @@ use super::exchange::Exchange;
 use super::failure::Failure;
 use super::headers;
 use super::refusal;
-use super::replay::Kept;
 use crate::admit::Permit;
 use crate::listen::Connection;
 use crate::route::Route;
@@ -43,7 +42,7 @@ pub(super) enum Content {
     /// It is sent once; `None` when it was.
     Once(Option<RequestBody>, Arc<Upload>),
     /// It is kept, as far as that is allowed.
-    Kept(Kept, Arc<Upload>),
+    Kept(Recording<Source>, Arc<Upload>),
 }
 
 impl Content {
@@ -54,7 +53,7 @@ impl Content {
 
     pub(super) fn kept(source: Source, most: usize) -> Self {
         let upload = source.upload().clone();
-        Self::Kept(Kept::new(source, most), upload)
+        Self::Kept(Recording::new(source, most), upload)
     }
 
     fn upload(&self) -> Option<&Arc<Upload>> {
@@ -69,7 +68,7 @@ impl Content {
         match self {
             Self::Empty => true,
             Self::Once(body, _) => body.is_some(),
-            Self::Kept(kept, _) => kept.is_whole(),
+            Self::Kept(kept, _) => kept.can_play(),
         }
     }
 
@@ -77,7 +76,7 @@ impl Content {
         match self {
             Self::Empty => Some(RequestBody::empty()),
             Self::Once(body, _) => body.take(),
-            Self::Kept(kept, _) => kept.again().map(RequestBody::replay),
+            Self::Kept(kept, _) => kept.can_play().then(|| RequestBody::replay(kept.play())),
         }
     }
 }

@@ -12,13 +12,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use seawall_control::Instant;
+use seawall_tower::client::{Replay, ReplayError};
 use seawall_tower::clock;
 use seawall_tower::headers::GRPC_STATUS;
 use tokio::time::{Sleep, sleep};
 
 use super::exchange::Exchange;
 use super::refusal;
-use super::replay::Replay;
 
 /// What goes to a client.
 #[derive(Debug)]
@@ -118,7 +118,7 @@ pub(crate) struct RequestBody(RequestKind);
 enum RequestKind {
     Empty,
     Once(Source),
-    Replay(Replay),
+    Replay(Replay<Source>),
 }
 
 impl RequestBody {
@@ -132,7 +132,7 @@ impl RequestBody {
     }
 
     /// A body that is kept, to be sent again.
-    pub(super) fn replay(replay: Replay) -> Self {
+    pub(super) fn replay(replay: Replay<Source>) -> Self {
         Self(RequestKind::Replay(replay))
     }
 }
@@ -149,6 +149,17 @@ pub(crate) enum Broken {
     Gone = 3,
     /// Another attempt reads it now.
     Abandoned = 4,
+}
+
+impl Broken {
+    /// Why a body cannot be sent again, or not on.
+    fn of(error: &ReplayError) -> Self {
+        match error {
+            ReplayError::Superseded => Self::Abandoned,
+            ReplayError::Inner(error) => error.downcast_ref().copied().unwrap_or(Self::Gone),
+            _ => Self::Gone,
+        }
+    }
 }
 
 impl fmt::Display for Broken {
@@ -174,23 +185,26 @@ impl HttpBody for RequestBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         match &mut self.get_mut().0 {
             RequestKind::Empty => Poll::Ready(None),
-            RequestKind::Once(source) => source.poll(cx),
-            RequestKind::Replay(replay) => replay.poll(cx),
+            RequestKind::Once(source) => Pin::new(source).poll_frame(cx),
+            RequestKind::Replay(replay) => {
+                let read = Pin::new(replay).poll_frame(cx);
+                read.map(|read| read.map(|frame| frame.map_err(|error| Broken::of(&error))))
+            }
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
             RequestKind::Empty => true,
-            RequestKind::Once(source) => source.incoming.is_end_stream(),
-            RequestKind::Replay(_) => false, // only bodies that are not empty are kept
+            RequestKind::Once(source) => source.is_end_stream(),
+            RequestKind::Replay(replay) => replay.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             RequestKind::Empty => SizeHint::with_exact(0),
-            RequestKind::Once(source) => source.incoming.size_hint(),
+            RequestKind::Once(source) => source.size_hint(),
             RequestKind::Replay(replay) => replay.size_hint(),
         }
     }
@@ -248,10 +262,6 @@ impl Source {
         &self.upload
     }
 
-    pub(super) fn size_hint(&self) -> SizeHint {
-        self.incoming.size_hint()
-    }
-
     fn break_off(&self, broken: Broken) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         self.upload.broken.store(broken as u8, Relaxed);
         Poll::Ready(Some(Err(broken)))
@@ -262,13 +272,19 @@ impl Source {
             self.upload.ended.store(clock::now().as_nanos(), Relaxed);
         }
     }
+}
 
-    pub(super) fn poll(
-        &mut self,
+impl HttpBody for Source {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(cx) else {
-            let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(self.stall)));
+            let stall = self.stall;
+            let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(stall)));
             std::task::ready!(timer.as_mut().poll(cx));
             return self.break_off(Broken::Stalled);
         };
@@ -291,5 +307,13 @@ impl Source {
             self.end();
         }
         Poll::Ready(Some(Ok(frame)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
     }
 }

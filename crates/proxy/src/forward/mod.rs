@@ -15,7 +15,6 @@ mod exchange;
 mod failure;
 mod headers;
 mod refusal;
-mod replay;
 mod tunnel;
 
 pub(crate) use body::{Body, RequestBody};

@@ -7,13 +7,10 @@ use parking_lot::Mutex;
 use seawall_control::Instant;
 use seawall_control::estimate::{Histogram, SharedHistogram};
 use seawall_control::request::{Class, RefusalReason, Stage};
-use seawall_measure::names::{self, Metric};
+use seawall_measure::names::{self, Metric, OUTCOMES};
 
 use super::job::{End, Relayed, Reply};
 use super::stats::{add, observe};
-
-/// How a request ended, as a label; the order is that of the histograms of a class.
-const OUTCOMES: [&str; 4] = ["done", "failed", "refused", "cancelled"];
 
 /// Counters of all classes. There are few, whatever a service has of methods.
 #[derive(Debug, Default)]

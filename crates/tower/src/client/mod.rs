@@ -36,7 +36,7 @@ pub use error::{BoxError, Error, Refused};
 pub use future::ResponseFuture;
 pub use layer::Layer;
 pub use options::{CallOptions, Deadline};
-pub use replay::{Replay, ReplayError};
+pub use replay::{Recording, Replay, ReplayError};
 pub use replicas::Replicas;
 pub use retry::{Attempts, Failure, Hook};
 pub use service::Service;

@@ -35,9 +35,9 @@ pub struct Replay<B> {
     trailers_given: bool,
 }
 
-/// The body of a request, as long as it is being sent.
+/// The body of a request, as long as it is being sent, to make the body of each attempt.
 #[derive(Debug)]
-pub(super) struct Recording<B> {
+pub struct Recording<B> {
     tape: Arc<Mutex<Tape<B>>>,
 }
 
@@ -50,6 +50,8 @@ struct Tape<B> {
     trailers: Option<HeaderMap>,
     /// The source has ended.
     ended: bool,
+    /// Something was read of it.
+    begun: bool,
     /// More came than is kept, or it has failed.
     lost: bool,
     /// The newest attempt: only it may read the source.
@@ -60,7 +62,7 @@ struct Tape<B> {
 
 impl<B: Body> Recording<B> {
     /// The body of a request, of which `len_max` bytes are kept.
-    pub(super) fn new(source: B, len_max: usize) -> Self {
+    pub fn new(source: B, len_max: usize) -> Self {
         // What says of itself that it is too long need not be kept at all.
         let lost = source.size_hint().lower() > len_max as u64;
         Self {
@@ -71,6 +73,7 @@ impl<B: Body> Recording<B> {
                 len_max,
                 trailers: None,
                 ended: false,
+                begun: false,
                 lost,
                 attempt: 0,
                 waker: None,
@@ -79,7 +82,7 @@ impl<B: Body> Recording<B> {
     }
 
     /// The body of the next attempt. An earlier one, if it still reads, is told to stop.
-    pub(super) fn play(&self) -> Replay<B> {
+    pub fn play(&self) -> Replay<B> {
         let mut tape = self.tape.lock();
         tape.attempt += 1;
         let (attempt, waker) = (tape.attempt, tape.waker.take());
@@ -90,10 +93,10 @@ impl<B: Body> Recording<B> {
         Replay { tape: self.tape.clone(), attempt, position: 0, trailers_given: false }
     }
 
-    /// True if all that was sent of it is still there.
-    pub(super) fn can_play(&self) -> bool {
+    /// True if all that was read of it is still there.
+    pub fn can_play(&self) -> bool {
         let tape = self.tape.lock();
-        !tape.lost || tape.attempt == 0
+        !tape.lost || !tape.begun
     }
 }
 
@@ -132,7 +135,9 @@ where
         }
         while !tape.ended {
             tape.waker = Some(cx.waker().clone());
-            match ready!(tape.source.as_mut().poll_frame(cx)) {
+            let read = ready!(tape.source.as_mut().poll_frame(cx));
+            tape.begun = true;
+            match read {
                 None => tape.ended = true,
                 Some(Err(error)) => {
                     (tape.ended, tape.lost) = (true, true);
@@ -244,7 +249,8 @@ mod tests {
         let known = Recording::new(Full::new(Bytes::from_static(b"abcdef")), 5);
         assert!(known.can_play(), "nothing of it was sent");
         let body = known.play();
-        assert!(!known.can_play());
+        assert!(known.can_play(), "nor is any of it sent yet");
         assert_eq!(all(body), Some(("abcdef".into(), false)));
+        assert!(!known.can_play());
     }
 }

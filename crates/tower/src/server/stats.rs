@@ -7,10 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use seawall_control::estimate::{Histogram, SharedHistogram};
 use seawall_control::request::{Class, RefusalReason, Rejected, Stage};
-use seawall_measure::names::{self, Metric};
-
-/// How a request ended, as a label; the order is that of the histograms of a class.
-const OUTCOMES: [&str; 4] = ["done", "failed", "refused", "cancelled"];
+use seawall_measure::names::{self, Metric, OUTCOMES};
 
 /// Refusals by stage and reason.
 type Refusals<S> = BTreeMap<(S, RefusalReason), u64>;
