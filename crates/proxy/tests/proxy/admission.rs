@@ -2,43 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use hyper::{Request, Response, StatusCode};
 use seawall_proxy::config::{Known, Mode, Route, Trust};
 use seawall_proxy::{Config, Proxy};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::support::*;
-
-/// An upstream that answers as many requests as it is given permits, and knows how many it has had
-/// at once.
-struct Held {
-    upstream: Upstream,
-    permits: Arc<Semaphore>,
-    most: Arc<AtomicUsize>,
-}
-
-impl Held {
-    async fn start() -> Self {
-        let permits = Arc::new(Semaphore::new(0));
-        let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let (held, high) = (permits.clone(), most.clone());
-        let upstream = Upstream::start(move |_| {
-            let (held, now, high) = (held.clone(), now.clone(), high.clone());
-            async move {
-                high.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
-                held.acquire().await.unwrap().forget();
-                now.fetch_sub(1, SeqCst);
-                Response::new(text("served"))
-            }
-        })
-        .await;
-        Self { upstream, permits, most }
-    }
-}
 
 /// By which a sender proves who it is.
 const TOKEN: &str = "0123456789abcdef";

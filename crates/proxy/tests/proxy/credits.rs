@@ -1,7 +1,6 @@
 //! Clients that name themselves, whose credits the proxy gives where its algorithm has some.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,8 +12,10 @@ use seawall_control::controller::Feedback;
 use seawall_control::fields;
 use seawall_proxy::config::Mode;
 use seawall_proxy::{Config, Proxy};
+use seawall_tower::client;
 use seawall_tower::headers::lines;
-use tokio::sync::Semaphore;
+use tower::{ServiceExt, service_fn};
+use tower_layer::Layer;
 
 use crate::support::*;
 
@@ -116,30 +117,21 @@ async fn of_several_replicas_none_gives_credits() {
 
 #[tokio::test]
 async fn a_client_with_more_outstanding_than_any_may_is_told_so() {
-    let gate = Arc::new(Semaphore::new(0));
-    let held = gate.clone();
-    let upstream = Upstream::start(move |_| {
-        let held = held.clone();
-        async move {
-            held.acquire().await.unwrap().forget();
-            Response::new(text("served"))
-        }
-    })
-    .await;
-    let mut config = with_credits(config(&[upstream.address]));
-    crate::support::upstream(&mut config).limits.outstanding = 1;
+    let held = Held::start().await;
+    let mut config = with_credits(config(&[held.upstream.address]));
+    upstream(&mut config).limits.outstanding = 1;
     let proxy = Proxy::start(config).unwrap();
     let address = proxy.address();
     let first = tokio::spawn(send(address, "client=\"a\""));
-    until("it is there", async || upstream.requests() == 1).await;
+    until("it is there", async || held.upstream.requests() == 1).await;
     let refused = send(address, "client=\"a\"").await;
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
     assert!(refused.headers().contains_key("retry-after"));
     let field = told(refused.headers());
     assert!(matches!(field.feedback, Feedback::Window { .. }), "{field:?}");
     let other = tokio::spawn(send(address, "client=\"b\""));
-    until("another client's is there", async || upstream.requests() == 2).await;
-    gate.add_permits(2);
+    until("another client's is there", async || held.upstream.requests() == 2).await;
+    held.permits.add_permits(2);
     for done in [first, other] {
         assert_eq!(done.await.unwrap().status(), StatusCode::OK);
     }
@@ -152,20 +144,14 @@ async fn send(address: std::net::SocketAddr, field: &'static str) -> Response<In
 
 #[tokio::test]
 async fn calls_of_grpc_are_told_at_their_end() {
-    let calls = Arc::new(AtomicUsize::new(0));
-    let count = calls.clone();
-    let upstream = Upstream::start(move |_| {
-        count.fetch_add(1, SeqCst);
-        async {
-            let mut trailers = HeaderMap::new();
-            trailers.insert("grpc-status", "0".parse().unwrap());
-            trailers.insert("seawall", THEIRS.parse().unwrap());
-            let frames =
-                [Frame::data(Bytes::from_static(b"\0\0\0\0\0")), Frame::trailers(trailers)];
-            let frames = tokio_stream::iter(frames.map(Ok::<_, std::io::Error>));
-            let response = Response::builder().header("content-type", "application/grpc");
-            response.body(body(StreamBody::new(frames))).unwrap()
-        }
+    let upstream = Upstream::start(|_| async {
+        let mut trailers = HeaderMap::new();
+        trailers.insert("grpc-status", "0".parse().unwrap());
+        trailers.insert("seawall", THEIRS.parse().unwrap());
+        let frames = [Frame::data(Bytes::from_static(b"\0\0\0\0\0")), Frame::trailers(trailers)];
+        let frames = tokio_stream::iter(frames.map(Ok::<_, std::io::Error>));
+        let response = Response::builder().header("content-type", "application/grpc");
+        response.body(body(StreamBody::new(frames))).unwrap()
     })
     .await;
     let proxy = Proxy::start(with_credits(config(&[upstream.address]))).unwrap();
@@ -179,5 +165,30 @@ async fn calls_of_grpc_are_told_at_their_end() {
     let field = told(body.trailers().unwrap());
     let Feedback::Window { seq, .. } = field.feedback else { panic!("{field:?}") };
     assert!(seq != 7000 && field.queue >= Some(Duration::from_millis(70)), "{field:?}");
-    assert_eq!(calls.load(SeqCst), 1);
+}
+
+#[tokio::test]
+async fn seawall_s_own_client_keeps_to_the_proxy_s_credits() {
+    let (upstream, seen) = upstream_with_credits().await;
+    let proxy = Proxy::start(with_credits(config(&[upstream.address]))).unwrap();
+    let sender = http2(proxy.address()).await;
+    let acknowledged = Arc::new(Mutex::new(0));
+    let newest = acknowledged.clone();
+    let send = service_fn(move |request: Request<Body>| {
+        let field = fields::Request::read(lines(request.headers())).fields;
+        *newest.lock() = field.ack.unwrap_or_default();
+        sender.clone().send_request(request)
+    });
+    let algorithm = Some("breakwater".to_owned());
+    let settings = client::Config { algorithm, ..client::Config::default() };
+    let client = client::Layer::new(settings).unwrap().layer(send);
+    let mut last = 0;
+    for _ in 0..20 {
+        let request = Request::get("http://a.example/").body(empty()).unwrap();
+        let response = client.clone().oneshot(request).await.unwrap();
+        let Feedback::Window { seq, .. } = told(response.headers()).feedback else { panic!() };
+        assert!(*acknowledged.lock() == last, "what it was told, and not what the upstream says");
+        last = seq;
+    }
+    assert!(last > 0 && seen.lock().iter().all(|field| !field.contains("client")));
 }

@@ -1,27 +1,15 @@
 //! From start to stop, and from one configuration to the next.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::Response;
 use seawall_proxy::{Proxy, StartError};
-use tokio::sync::Semaphore;
 
 use crate::support::*;
 
 #[tokio::test]
 async fn what_was_begun_is_finished_and_nothing_new_is_taken() {
-    let gate = Arc::new(Semaphore::new(0));
-    let held = gate.clone();
-    let upstream = Upstream::start(move |_| {
-        let held = held.clone();
-        async move {
-            held.acquire().await.unwrap().forget();
-            Response::new(text("finished"))
-        }
-    })
-    .await;
-    let proxy = proxy(&[upstream.address]);
+    let held = Held::start().await;
+    let proxy = proxy(&[held.upstream.address]);
     let address = proxy.address();
     let mut idle = Client::connect(address).await;
     let mut client = Client::connect(address).await;
@@ -29,14 +17,14 @@ async fn what_was_begun_is_finished_and_nothing_new_is_taken() {
     let mut multiplexed = http2(address).await;
     let request = hyper::Request::get("http://a.example/").body(empty()).unwrap();
     let begun_too = tokio::spawn(multiplexed.send_request(request));
-    until("they are there", async || upstream.requests() == 2).await;
+    until("they are there", async || held.upstream.requests() == 2).await;
     let stopping = tokio::task::spawn_blocking(move || proxy.shutdown());
     until("nothing new is taken", async || tokio::net::TcpStream::connect(address).await.is_err())
         .await;
     assert!(idle.try_send(get("/")).await.is_err(), "an idle connection is closed");
-    gate.add_permits(2);
-    assert_eq!(begun.await.unwrap(), "finished");
-    assert_eq!(said(begun_too.await.unwrap().unwrap()).await, "finished");
+    held.permits.add_permits(2);
+    assert_eq!(begun.await.unwrap(), "served");
+    assert_eq!(said(begun_too.await.unwrap().unwrap()).await, "served");
     drop(multiplexed);
     assert!(stopping.await.unwrap(), "all have finished");
 }

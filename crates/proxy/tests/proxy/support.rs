@@ -20,6 +20,7 @@ use seawall_proxy::config::Endpoint;
 use seawall_proxy::{Config, Proxy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 /// How long anything may take before a test gives up: far longer than it ever takes.
@@ -121,6 +122,33 @@ impl Upstream {
 impl Drop for Upstream {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// An upstream that answers as many requests as it is given permits, and knows how many it has had
+/// at once.
+pub(crate) struct Held {
+    pub(crate) upstream: Upstream,
+    pub(crate) permits: Arc<Semaphore>,
+    pub(crate) most: Arc<AtomicUsize>,
+}
+
+impl Held {
+    pub(crate) async fn start() -> Self {
+        let permits = Arc::new(Semaphore::new(0));
+        let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (held, high) = (permits.clone(), most.clone());
+        let upstream = Upstream::start(move |_| {
+            let (held, now, high) = (held.clone(), now.clone(), high.clone());
+            async move {
+                high.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
+                held.acquire().await.unwrap().forget();
+                now.fetch_sub(1, SeqCst);
+                Response::new(text("served"))
+            }
+        })
+        .await;
+        Self { upstream, permits, most }
     }
 }
 
