@@ -334,11 +334,9 @@ impl<T> Gate<T> {
     fn judge(&self, now: Instant, class: Class, context: &Context) -> Result<(), Rejected> {
         let Some(lane) = self.known(class) else { return Ok(()) };
         let predicted = if self.config.enforce { lane.wait(now) } else { self.wait_unheld(class) };
-        let explain = |rejected: Rejected| {
-            // By then the queue has become short enough, or is at least another one.
-            let excess = predicted.saturating_sub(rejected.remaining);
-            rejected.with_retry_after(if excess.is_zero() { predicted } else { excess })
-        };
+        // By then those ahead have had their turns. Who came back as soon as the queue has become
+        // short enough would find that others had come before, who were refused just as closely.
+        let explain = |rejected: Rejected| rejected.with_retry_after(predicted);
         context.admit(Stage::GATE, now, predicted).map_err(explain)?;
         let most = self.config.wait_max;
         let is_too_long = predicted > most || lane.waiting >= self.config.queue_max;

@@ -130,6 +130,7 @@ impl Watched {
                 let is_full = self.waiting.values().filter(|it| it.class == class).count() >= 8;
                 let is_late = rejected.predicted_delay > rejected.remaining;
                 assert!(is_full || is_late || rejected.remaining.is_zero(), "{rejected}");
+                assert_eq!(rejected.retry_after, rejected.predicted_delay, "when it has drained");
             }
         }
     }
