@@ -47,12 +47,16 @@ test: ## Run all checks, the same as CI.
 	@$(STEP) 'Stores behind services' cargo test -p seawall-graph --test stores --locked -- --ignored --test-threads 1
 	@$(STEP) 'Models of the locks' scripts/loom
 	@$(STEP) 'Stock memcached clients' scripts/interop-kv
+	@$(STEP) 'Stock HTTP and gRPC clients' scripts/interop-http --workspace --features $(APPS)
 	@$(STEP) 'Files to deploy with' scripts/check-deploy
 	@$(STEP) 'Live page in a browser' scripts/browser
 	@$(STEP) 'Documentation' env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked
 	@echo
 	@if [[ -s target/interop.missing ]]; then \
 	    sed 's/^/skipped: interoperability of apps\/kv, for want of /' target/interop.missing; \
+	fi
+	@if [[ -s target/interop-http.missing ]]; then \
+	    sed 's/^/skipped: interoperability of layer and proxy, for want of /' target/interop-http.missing; \
 	fi
 	@if [[ -s target/browser.missing ]]; then \
 	    sed 's/^/skipped: live page in a browser, for want of /' target/browser.missing; \
