@@ -42,9 +42,12 @@ pub(super) struct Split {
     pub(super) stage: Text,
 }
 
-/// The values of one feature.
+/// The values of one feature. What a request looks through lies close together.
 #[derive(Debug)]
 struct Table {
+    values: [u64; VALUES],
+    /// How often each came, of late; 0 for a place that is free.
+    came: [u32; VALUES],
     slots: Box<[Slot]>,
     /// Values in the window that had no slot.
     others: u64,
@@ -52,9 +55,6 @@ struct Table {
 
 #[derive(Clone, Debug, Default)]
 struct Slot {
-    value: u64,
-    /// How often it came, of late; 0 for a slot that is free.
-    came: u32,
     text: Text,
     /// Where its requests were refused behind.
     stage: Text,
@@ -75,17 +75,12 @@ impl Test {
 
 impl Leaf {
     pub(super) fn new(now: Instant, class: Class) -> Self {
-        let table = |feature| {
-            let is_ordered = Feature::at(feature).is_ordered();
-            let slots = if is_ordered { SIZE_VALUES } else { VALUES };
-            Table { slots: vec![Slot::default(); slots].into(), others: 0 }
-        };
         Self {
             class,
             began: now,
             baseline: Baseline::default(),
             all: Sample::default(),
-            tables: (0..FEATURES).map(table).collect(),
+            tables: (0..FEATURES).map(|_| Table::new()).collect(),
         }
     }
 
@@ -144,48 +139,50 @@ impl Leaf {
 }
 
 impl Table {
+    fn new() -> Self {
+        let slots = vec![Slot::default(); VALUES].into();
+        Self { values: [0; VALUES], came: [0; VALUES], slots, others: 0 }
+    }
+
     fn on_request(&mut self, feature: Feature, value: u64, request: &Request<'_>) {
-        if feature.is_ordered() {
-            let slot = &mut self.slots[value as usize];
-            (slot.value, slot.came) = (value, slot.came.saturating_add(1));
+        if let Some(place) = self.place(feature, value) {
+            self.values[place] = value;
+            self.came[place] = self.came[place].saturating_add(1);
             return;
         }
-        let mut least = 0;
-        for index in 0..self.slots.len() {
-            let slot = &mut self.slots[index];
-            if slot.came > 0 && slot.value == value {
-                slot.came = slot.came.saturating_add(1);
-                return;
-            }
-            // A free slot is the least there is.
-            if slot.came < self.slots[least].came {
-                least = index;
-            }
-        }
         self.others += 1;
-        let slot = &mut self.slots[least];
-        if slot.came > 0 {
-            slot.came -= 1;
+        let least = (0..VALUES).min_by_key(|place| self.came[*place]).unwrap_or_default();
+        if self.came[least] > 0 {
+            self.came[least] -= 1;
         } else {
-            *slot = Slot { value, came: 1, text: Text::of(feature, request), ..Slot::default() };
+            (self.values[least], self.came[least]) = (value, 1);
+            self.slots[least] = Slot { text: Text::of(feature, request), ..Slot::default() };
         }
     }
 
-    fn slot(&mut self, feature: Feature, value: u64) -> Option<&mut Slot> {
+    /// Where a value has its counts; `None` if it is "other". Of a feature with an order all have.
+    fn place(&self, feature: Feature, value: u64) -> Option<usize> {
+        const { assert!(SIZE_VALUES <= VALUES, "each size has a place") };
         if feature.is_ordered() {
-            return self.slots.get_mut(value as usize);
+            return Some(value as usize);
         }
-        self.slots.iter_mut().find(|slot| slot.value == value && slot.came > 0)
+        let is_it = |place: &usize| self.values[*place] == value && self.came[*place] > 0;
+        (0..VALUES).find(is_it)
+    }
+
+    fn slot(&mut self, feature: Feature, value: u64) -> Option<&mut Slot> {
+        self.place(feature, value).map(|place| &mut self.slots[place])
     }
 
     /// How many divisions are compared: those of values without a slot, too, since who has one is
     /// one of many.
     fn candidates(&self) -> u64 {
-        self.slots.iter().filter(|slot| slot.came > 0).count() as u64 + self.others
+        self.came.iter().filter(|came| **came > 0).count() as u64 + self.others
     }
 
     fn vote(&mut self, feature: Feature, all: &Sample, tested: u64) {
         self.others = 0;
+        self.came.iter_mut().for_each(|came| *came /= 2);
         let mut above = Sample::default();
         for slot in self.slots.iter_mut().rev() {
             if feature.is_ordered() {
@@ -197,16 +194,15 @@ impl Table {
                 slot.votes.on_window(slot.sample.against_rest(all, tested));
             }
             slot.sample = Sample::default();
-            slot.came /= 2;
         }
     }
 
     fn splits(&self, feature: usize) -> impl Iterator<Item = (f64, Split)> {
-        let slower = |slot: &&Slot| slot.votes.are_slower();
-        let first = self.slots.iter().filter(slower);
-        let last = self.slots.iter().filter(move |slot| !slower(slot));
-        first.chain(last).filter_map(move |slot| {
-            let test = Test { feature, value: slot.value, text: slot.text };
+        let all = || self.values.iter().zip(&self.slots);
+        let first = all().filter(|(_, slot)| slot.votes.are_slower());
+        let last = all().filter(|(_, slot)| !slot.votes.are_slower());
+        first.chain(last).filter_map(move |(value, slot)| {
+            let test = Test { feature, value: *value, text: slot.text };
             Some((slot.votes.gain()?, Split { test, votes: slot.votes, stage: slot.stage }))
         })
     }

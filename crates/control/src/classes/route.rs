@@ -75,20 +75,28 @@ impl<'a> Route<'a> {
 
 impl<'a> Part<'a> {
     fn of(part: &'a str) -> Self {
-        let bytes = part.as_bytes();
-        let count = |is: fn(&u8) -> bool| bytes.iter().filter(|byte| is(byte)).count();
-        let digits = count(u8::is_ascii_digit);
-        let letters = bytes.len() - digits - count(|byte| b"-_.:,;+".contains(byte));
-        if digits > 0 && letters == 0 {
+        if part.len() > LITERAL_MAX {
+            return Self::Id;
+        }
+        let [mut digits, mut hex, mut dashes, mut marks] = [0; 4];
+        for byte in part.bytes() {
+            match byte {
+                b'0'..=b'9' => digits += 1,
+                b'a'..=b'f' | b'A'..=b'F' => hex += 1,
+                b'-' => dashes += 1,
+                b'_' | b'.' | b':' | b',' | b';' | b'+' => marks += 1,
+                b'%' | b'@' | b'=' | 128.. => return Self::Id,
+                _ => {}
+            }
+        }
+        if digits == 0 {
+            return Self::Literal(part);
+        }
+        if digits + dashes + marks == part.len() {
             return Self::Number;
         }
-        let hex = count(u8::is_ascii_hexdigit);
-        let is_hex =
-            hex >= HEX_MIN && digits > 0 && hex + count(|byte| *byte == b'-') == bytes.len();
-        let is_mixed = bytes.len() >= ID_MIN && digits >= ID_DIGITS;
-        let is_odd =
-            bytes.iter().any(|byte| matches!(byte, b'%' | b'@' | b'=')) || !part.is_ascii();
-        if is_hex || is_mixed || is_odd || bytes.len() > LITERAL_MAX {
+        let is_hex = digits + hex >= HEX_MIN && digits + hex + dashes == part.len();
+        if is_hex || part.len() >= ID_MIN && digits >= ID_DIGITS {
             return Self::Id;
         }
         Self::Literal(part)
