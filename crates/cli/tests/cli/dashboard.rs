@@ -120,8 +120,8 @@ struct Prometheus {
 }
 
 impl Prometheus {
-    /// Scrapes `target` often, under the shipped rules.
-    fn start(target: &str) -> Self {
+    /// Scrapes these often, under the shipped rules.
+    fn start(targets: &[String]) -> Self {
         let program =
             std::env::var("SEAWALL_PROMETHEUS").expect("scripts/check-prometheus sets it");
         let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
@@ -131,7 +131,7 @@ impl Prometheus {
              rule_files: ['{}']\n\
              scrape_configs:\n\
              - job_name: seawall\n  \
-               static_configs: [{{ targets: ['{target}'] }}]\n",
+               static_configs: [{{ targets: {targets:?} }}]\n",
             rules.display()
         );
         let file = folder.path().join("prometheus.yml");
@@ -178,15 +178,20 @@ impl Drop for Prometheus {
 
 #[test]
 #[ignore = "needs Prometheus: scripts/check-prometheus runs it"]
-fn prometheus_answers_every_query_from_an_overloaded_server() {
-    let watched = Watched::start(&["synthetic", "--service=const:5ms", "--slo=20ms"]);
-    let prometheus = Prometheus::start(&watched.server.metrics());
-    let address = watched.server.address();
-    std::thread::spawn(move || {
-        let load = ["load", &address, "--rate=2000", "--warm-up=0s", "--time=25s", "--json"];
-        crate::support::run(&load);
+fn prometheus_answers_every_query_from_overloaded_servers() {
+    // One that gives credits, and one whose clients know no better than to be refused.
+    let servers = ["breakwater", "aimd"].map(|algorithm| {
+        let service = ["synthetic", "--service=const:5ms", "--target-delay=20ms"];
+        Watched::start(&[&["--algorithm", algorithm][..], &service].concat())
     });
-    until("requests are refused", || watched.value(&names::REFUSALS) > Some(100.0));
+    let prometheus = Prometheus::start(&servers.each_ref().map(|it| it.server.metrics()));
+    for address in servers.each_ref().map(|it| it.server.address()) {
+        std::thread::spawn(move || {
+            let load = ["load", &address, "--rate=1000", "--warm-up=0s", "--time=30s", "--json"];
+            crate::support::run(&load);
+        });
+    }
+    until("requests are refused", || servers[1].value(&names::REFUSALS) > Some(100.0));
     let filled = |query: &str| {
         let filled = query.replace("$__rate_interval", "5s").replace("$slo", "0.02");
         filled.replace("$job", ".*").replace("$instance", ".*")
@@ -195,7 +200,7 @@ fn prometheus_answers_every_query_from_an_overloaded_server() {
         assert_eq!(reply["status"], "success", "{reply}");
         reply["data"]["result"].as_array().is_some_and(|series| !series.is_empty())
     };
-    let shown = named(&watched.scrape());
+    let shown: BTreeSet<_> = servers.iter().flat_map(|it| named(&it.scrape())).collect();
     let mut with_data = 0;
     for (title, query) in queries() {
         let query = filled(&query);
