@@ -81,6 +81,7 @@ pub mod scaling;
 pub mod secret;
 pub mod seda;
 pub mod sre;
+pub mod standing;
 pub mod steer;
 pub mod svalinn;
 pub mod time;

@@ -25,9 +25,11 @@ const FILL_EXPIRY: Duration = Duration::from_secs(10);
 const FILLERS: u64 = 64;
 const FILL_BYTES: u64 = 64 << 20;
 
-/// How often a write that was refused is tried again, and how long after each time.
+/// How often a write that was refused is tried again, and how long after each time: when the server
+/// says, within these bounds.
 const TRIES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Median time of a call that does nothing, one at a time, by a client that does not sleep.
 ///
@@ -180,11 +182,12 @@ fn patient(config: &ClientConfig) -> ClientConfig {
 /// fast, is tried again until there is room for it.
 async fn finish(session: &Session, request: Request, mut result: CallResult) -> Result<()> {
     for _ in 0..TRIES {
-        match result {
-            Err(CallError::Rejected(_) | CallError::NotSent(_)) => {}
+        let pause = match result {
+            Err(CallError::Rejected(rejected)) => rejected.retry_after.clamp(PAUSE, LONGEST_PAUSE),
+            Err(CallError::NotSent(_)) => PAUSE,
             done => return Ok(done.map(|_| ())?),
-        }
-        tokio::time::sleep(PAUSE).await;
+        };
+        tokio::time::sleep(pause).await;
         result = session.call(request.clone()).await;
     }
     Ok(result.map(|_| ())?)

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use crate::controller::Verdict;
 use crate::request::{Claims, Class, Context, RefusalReason, Rejected, Stage};
+use crate::standing::Queues;
 use crate::time::Instant;
 
 /// All that the lock was needed for. The rest is worked out without it.
@@ -17,6 +18,8 @@ pub struct Judgement {
     pub queue_delay: Duration,
     /// The wait in the run queue that is predicted.
     pub predicted: Duration,
+    /// The longest queue that is worth having in front of the workers.
+    pub queue_max: Duration,
     /// How long the request's bytes waited to be read.
     pub waited: Duration,
     /// How long the request may wait at all stages together, by the server's own configuration.
@@ -25,6 +28,8 @@ pub struct Judgement {
     pub own_budget: Duration,
     /// How much longer it may wait because more CPU is to come.
     pub grace: Duration,
+    /// How long queues at its stages may be.
+    pub queues: Queues,
     pub(super) excess: bool,
     pub(super) draining: bool,
 }
@@ -34,7 +39,8 @@ impl Judgement {
     pub fn context(&self, claims: &Claims, class: Class) -> Context {
         // The deadline has run since the request's bytes came.
         let deadline = claims.deadline.map(|left| left.saturating_sub(self.waited));
-        let context = Context::new(Claims { deadline, ..*claims }, self.now).with_class(class);
+        let context = Context::new(Claims { deadline, ..*claims }, self.now);
+        let context = context.with_class(class).with_queues(self.queues);
         let context = match self.budget {
             Some(budget) => context.with_budget_at_most(budget),
             None => context,
@@ -68,7 +74,7 @@ impl Judgement {
             let admitted = context.admit(stage, self.now, predicted);
             admitted.map_err(|rejected| rejected.with_retry_after(predicted))?;
         }
-        Ok(())
+        context.admit_to_queue(Stage::RUN_QUEUE, self.waited + self.predicted, self.queue_max)
     }
 
     /// True if [`decide`](Self::decide) asked what the request has left: if it refused all the

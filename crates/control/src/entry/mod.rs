@@ -28,6 +28,7 @@ use crate::controller::{
 use crate::metrics::Metrics;
 use crate::predict::queue::RunQueue;
 use crate::request::{Budget, Claims, Class};
+use crate::standing::{Queues, Standing};
 use crate::time::Instant;
 
 /// What an entry is told about its server.
@@ -45,6 +46,8 @@ pub struct Config {
     /// How long a request may wait at all stages together. Where the entry's own rule is what
     /// bounds waits, and nothing behind it, that is up to the algorithm: [`Budget::under`].
     pub budget: Budget,
+    /// How long queues at stages may be while more comes than can be served.
+    pub queues: Queues,
     /// The time that 99 % of handlers do not exceed, waits apart; `None` to measure it.
     pub service_p99: Option<Duration>,
 }
@@ -92,7 +95,10 @@ pub struct BudgetParts {
 pub struct Entry {
     controller: Box<dyn ServerController>,
     predictor: RunQueue,
+    standing: Standing,
+    cores: u32,
     budget: Budget,
+    queues: Queues,
     target_delay: Duration,
     service_p99: Option<Duration>,
     /// The longest that bytes waited to be read since the controller was last told.
@@ -115,7 +121,10 @@ impl Entry {
         Self {
             controller: algorithm.server(init),
             predictor: RunQueue::new(config.cores),
+            standing: Standing::default(),
+            cores: config.cores.max(1),
             budget: config.budget,
+            queues: config.queues,
             target_delay: config.target_delay,
             service_p99: config.service_p99,
             socket_wait: Duration::ZERO,
@@ -166,6 +175,7 @@ impl Entry {
         arrival.window_ack = arriving.window_ack;
         arrival.queue_delay = self.excusing(waited + age);
         let verdict = self.controller.on_arrival(now, &arrival);
+        self.standing.on_arrival(now);
 
         let after = arriving.service_p99.unwrap_or_else(|| self.service_p99()) + network_p99;
         let target = self.target_delay;
@@ -178,11 +188,13 @@ impl Entry {
             verdict,
             queue_delay: arrival.queue_delay,
             predicted: self.predictor.wait(waiting, age),
+            queue_max: self.standing.most(self.queues),
             waited,
             budget,
             // Without its client's deadline, and where nothing else is set the target itself.
             own_budget: self.budget.of(target, after).unwrap_or(target),
             grace: self.grace,
+            queues: self.queues,
             excess: arriving.excess,
             draining: self.draining,
         }
@@ -210,6 +222,7 @@ impl Entry {
     /// end, less its waits at stages.
     pub fn on_served(&mut self, worked: Duration, service: Duration) {
         self.predictor.on_served(worked, service);
+        self.standing.on_turn(worked / self.cores);
     }
 
     /// A request has waited for so long, of which more is known than when it came. Gives the

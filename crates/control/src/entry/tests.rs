@@ -13,6 +13,7 @@ fn entry(algorithm: &str) -> Entry {
         target_delay: 10 * MS,
         rtt: MS,
         budget: Budget::Auto,
+        queues: Queues::Full,
         service_p99: Some(2 * MS),
     };
     let mut entry = Entry::new(Instant::ORIGIN, algorithm, &config);

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{ConfigError, duration};
 use crate::limit;
+use crate::standing::Queues;
 
 /// Parameters of a gate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,6 +22,8 @@ pub struct Config {
     /// itself. Default 1s.
     #[serde(with = "duration")]
     pub wait_max: Duration,
+    /// How long queues may be while more comes than can be served. Default `short`.
+    pub queues: Queues,
     /// False to let everybody in at once, and only to tell who would have been refused. Default
     /// true.
     pub enforce: bool,
@@ -32,6 +35,7 @@ impl Default for Config {
             limit: limit::Config::default(),
             queue_max: 1024,
             wait_max: Duration::from_secs(1),
+            queues: Queues::Short,
             enforce: true,
         }
     }

@@ -7,6 +7,7 @@ use super::entries::Id;
 use crate::estimate::Ewma;
 use crate::lanes::Lanes;
 use crate::limit::LimitPolicy;
+use crate::standing::Standing;
 use crate::time::{Instant, nanos};
 
 /// Weight of the newest gap between two turns, and of the newest latency.
@@ -33,6 +34,7 @@ pub(super) struct Lane {
     /// Time from one turn to the next while somebody waits, in seconds.
     gap: Ewma,
     last_turn: Option<Instant>,
+    pub(super) standing: Standing,
     /// Time behind the gate, in seconds.
     latency: Ewma,
 }
@@ -50,6 +52,7 @@ impl Lane {
             is_retired: false,
             gap: Ewma::new(WEIGHT),
             last_turn: None,
+            standing: Standing::default(),
             latency: Ewma::new(WEIGHT),
         }
     }
@@ -90,7 +93,9 @@ impl Lane {
     /// The first who waited has a turn.
     pub(super) fn on_turn(&mut self, now: Instant) {
         if let Some(last) = self.last_turn.replace(now) {
-            self.gap.observe(now.since(last).as_secs_f64());
+            let gap = now.since(last);
+            self.gap.observe(gap.as_secs_f64());
+            self.standing.on_turn(gap);
         }
     }
 
@@ -102,6 +107,12 @@ impl Lane {
         let turns = f64::from(self.waiting) + 0.5;
         let ahead = turns * self.gap.value().unwrap_or(0.0);
         self.age(now).max(Duration::try_from_secs_f64(ahead).unwrap_or(Duration::MAX))
+    }
+
+    /// The turns ahead of who joins: those of all who wait, and one for those inside.
+    pub(super) fn queued(&self) -> Duration {
+        let seconds = f64::from(self.waiting + 1) * self.gap.value().unwrap_or(0.0);
+        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
     }
 
     /// How long the oldest waits.

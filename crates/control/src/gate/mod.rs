@@ -187,6 +187,7 @@ impl<T> Gate<T> {
                 judged.map_or_else(|rejected| Answer::Would(id, rejected), |()| Answer::Go(id))
             );
         }
+        self.lane(class).standing.on_arrival(now);
         if self.is_free(class) && !self.is_anyone_due() {
             // A request whose budget is spent, or whose deadline has passed, is refused here too.
             context.admit(Stage::GATE, now, Duration::ZERO)?;
@@ -343,7 +344,8 @@ impl<T> Gate<T> {
         if context.claims().droppable && is_too_long {
             return Err(explain(Rejected::new(Stage::GATE, predicted, most)));
         }
-        Ok(())
+        let most = lane.standing.most(self.config.queues);
+        context.admit_to_queue(Stage::GATE, lane.queued(), most)
     }
 
     /// How long it would wait if those who exceed the limit did, and were let in as fast as those

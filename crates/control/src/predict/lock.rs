@@ -94,6 +94,11 @@ impl Estimate {
 }
 
 impl Backlog {
+    /// The turns ahead, as long as they are on average.
+    pub fn queued(&self) -> Duration {
+        Duration::from_nanos((self.turns.max(0.0) * nanos(self.hold) as f64) as u64)
+    }
+
     /// Turns ahead × mean time of a turn. A holder that has exceeded the mean counts with what it
     /// took: who is late already will hardly be done at once.
     fn work(&self) -> Duration {

@@ -4,6 +4,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 
 use super::{Class, Priority, RefusalReason, Rejected, Stage, Tenant};
+use crate::standing::Queues;
 use crate::time::{Instant, nanos};
 
 /// Stands for "no budget": no wait can use it up.
@@ -94,6 +95,7 @@ pub struct Context {
     /// How much of that was granted beyond the budget.
     grace: AtomicU64,
     charged: AtomicU64,
+    queues: Queues,
 }
 
 impl Context {
@@ -105,6 +107,7 @@ impl Context {
             grace: AtomicU64::new(0),
             charged: AtomicU64::new(0),
             class: Class::default(),
+            queues: Queues::default(),
             claims,
             arrived,
         }
@@ -114,6 +117,13 @@ impl Context {
     #[must_use]
     pub fn with_class(mut self, class: Class) -> Self {
         self.class = class;
+        self
+    }
+
+    /// The same request, at whose stages queues may be that long.
+    #[must_use]
+    pub fn with_queues(mut self, queues: Queues) -> Self {
+        self.queues = queues;
         self
     }
 
@@ -157,6 +167,30 @@ impl Context {
             return Err(Rejected::new(stage, predicted, remaining).with_reason(reason));
         }
         Ok(())
+    }
+
+    /// Decides whether it may join a queue of which so much is `ahead`, which should be at `most`
+    /// so long ([`Standing`](crate::standing::Standing)).
+    ///
+    /// # Errors
+    ///
+    /// [`Rejected`] if the queue is longer than that.
+    pub fn admit_to_queue(
+        &self,
+        stage: Stage,
+        ahead: Duration,
+        most: Duration,
+    ) -> Result<(), Rejected> {
+        if !self.claims.droppable || ahead <= most {
+            return Ok(());
+        }
+        // By then it is as short as it should be, if nobody else comes.
+        Err(Rejected::new(stage, ahead, most).with_retry_after(ahead - most))
+    }
+
+    /// How long queues at its stages may be while more comes than can be served.
+    pub fn queues(&self) -> Queues {
+        self.queues
     }
 
     /// What it has left after `uncharged` more of waiting, and for want of what it is refused if

@@ -85,6 +85,7 @@ impl Admission {
             target_delay: config.target_delay(),
             rtt: config.rtt,
             budget: config.budget.under(&*algorithm),
+            queues: config.queues,
             service_p99: config.service_p99,
         };
         let entry = entry::Entry::new(clock::now(), algorithm, &entry);

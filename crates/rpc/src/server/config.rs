@@ -7,6 +7,7 @@ use std::time::Duration;
 use seawall_control::admission;
 use seawall_control::config::{ConfigError, duration};
 use seawall_control::request::Budget;
+use seawall_control::standing::Queues;
 use seawall_control::trust::{Known, Trust};
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +53,10 @@ pub struct ServerConfig {
     pub admission: admission::Config,
     /// How long an admitted request may wait, in the run queue and at all other stages together.
     pub budget: Budget,
+    /// How long queues at locks and pools may be while more comes than can be served: `full`, as
+    /// long as what requests have left (Protego §3.2), or `short`, as short as keeps the stage
+    /// busy. Default `full`.
+    pub queues: Queues,
     /// Threads, and what they do.
     pub threads: Threads,
     /// Who answers while the process does not get the CPU.
@@ -85,6 +90,7 @@ impl Default for ServerConfig {
             service_p99: None,
             admission: admission::Config::default(),
             budget: Budget::default(),
+            queues: Queues::default(),
             threads: Threads::default(),
             guardian: GuardianConfig::default(),
             limits: Limits::default(),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use seawall_control::config::{ConfigError, duration};
 use seawall_control::predict::lock::LockKind;
 use seawall_control::request::Budget;
+use seawall_control::standing::Queues;
 use serde::{Deserialize, Serialize};
 
 use super::noise::check_holds;
@@ -29,6 +30,9 @@ pub struct Server {
     /// How long an admitted request may wait in the run queue, as at a live server. Default `off`:
     /// the published algorithms know no such rule.
     pub budget: Budget,
+    /// How long queues, the run queue and those of locks, may be while more comes than can be
+    /// served, as at a live server. Default `full`.
+    pub queues: Queues,
     /// What a request does that comes to a lock. Default `plain`: it waits.
     pub locks: LockKind,
     /// The memory that its cores share.
@@ -104,6 +108,7 @@ impl Default for Server {
             target_delay: None,
             capacity: None,
             budget: Budget::Off,
+            queues: Queues::Full,
             locks: LockKind::Plain,
             memory: Memory::default(),
             preempt: None,

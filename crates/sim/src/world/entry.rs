@@ -70,12 +70,13 @@ impl World<'_> {
         let after = server.predictor.service_p99() + self.init.rtt;
         let droppable = request.droppable;
         let claims = Claims { deadline, budget, droppable, ..Claims::default() };
-        let context = Context::new(claims, now);
+        let context = Context::new(claims, now).with_queues(server.queues);
         request.context = match server.budget.of(left, after) {
             Some(budget) => context.with_budget_at_most(budget),
             None => context,
         };
         let mut verdict = server.controller.on_arrival(now, &arrival);
+        server.standing.on_arrival(now);
         if self.fault == Some(Fault::NeverRecovers) && server.counts.refused_at_entry > 0 {
             verdict = Verdict::Refuse(Rejected::at_entry(RefusalReason::Overload, age));
         }
@@ -84,7 +85,9 @@ impl World<'_> {
             return Err(rejected);
         }
         let predicted = server.predictor.wait(server.runnable.len(), age);
-        request.context.admit(Stage::RUN_QUEUE, now, predicted)
+        request.context.admit(Stage::RUN_QUEUE, now, predicted)?;
+        let most = server.standing.most(server.queues);
+        request.context.admit_to_queue(Stage::RUN_QUEUE, waited + predicted, most)
     }
 
     pub(super) fn refuse(&mut self, link: Link, id: RequestId, rejected: &Rejected) {

@@ -135,7 +135,9 @@ impl World<'_> {
         }
         let service = request.service_until(self.now);
         request.service = service;
-        self.servers[usize::from(index)].predictor.on_served(request.worked, service);
+        let server = &mut self.servers[usize::from(index)];
+        server.predictor.on_served(request.worked, service);
+        server.standing.on_turn(request.worked / self.scenario.server.cores);
         let link = request.link;
         self.ready(link, id, State::Served);
         false
@@ -164,7 +166,7 @@ impl World<'_> {
 /// Decides, where a request comes to a lock, whether it may wait for it.
 fn approach(
     policy: LockKind,
-    lock: &Lock,
+    lock: &mut Lock,
     context: &Context,
     stage: Stage,
     now: Instant,
@@ -174,6 +176,11 @@ fn approach(
             Err(Rejected::new(stage, lock.backlog(now).age, context.remaining(now)))
         }
         LockKind::Plain | LockKind::Try => Ok(()),
-        _ => context.admit(stage, now, policy.estimate().wait(&lock.backlog(now))),
+        _ => {
+            lock.standing.on_arrival(now);
+            let (backlog, most) = (lock.backlog(now), lock.standing.most(context.queues()));
+            context.admit(stage, now, policy.estimate().wait(&backlog))?;
+            context.admit_to_queue(stage, backlog.queued(), most)
+        }
     }
 }

@@ -9,6 +9,7 @@ use seawall_control::estimate::Ewma;
 use seawall_control::lanes::Lanes;
 use seawall_control::predict::hold::Holds;
 use seawall_control::predict::lock::Backlog;
+use seawall_control::standing::Standing;
 
 use super::request::RequestId;
 
@@ -27,6 +28,8 @@ pub(super) struct Lock {
     hold: Ewma,
     /// What its holders announce.
     pub(super) holds: Holds,
+    /// Whether its queue stands.
+    pub(super) standing: Standing,
 }
 
 /// Who has a lock next.
@@ -47,6 +50,7 @@ impl Default for Lock {
             holders: VecDeque::new(),
             hold: Ewma::new(HOLD_WEIGHT),
             holds: Holds::default(),
+            standing: Standing::default(),
         }
     }
 }
@@ -97,14 +101,18 @@ impl Lock {
 
     /// Gives the lock up, and hands it to who is next.
     pub(super) fn release(&mut self, now: Instant) -> Next {
-        if let Some(since) = self.held_since.take() {
-            self.hold.observe(now.since(since).as_nanos() as f64);
+        let held = self.held_since.take().map(|since| now.since(since));
+        if let Some(held) = held {
+            self.hold.observe(held.as_nanos() as f64);
         }
         self.holds.end(now);
         let next = match self.holders.pop_front() {
             Some(holder) => Next::Holder(holder),
             None => match self.waiting.pop() {
-                Some((queued, next)) => Next::Request(next, now.since(queued)),
+                Some((queued, next)) => {
+                    self.standing.on_turn(held.unwrap_or_default());
+                    Next::Request(next, now.since(queued))
+                }
                 None => return Next::Nobody,
             },
         };

@@ -12,6 +12,7 @@ use seawall_control::controller::{
 use seawall_control::lanes::Lanes;
 use seawall_control::predict::queue;
 use seawall_control::request::{Budget, Class, Identity};
+use seawall_control::standing::{Queues, Standing};
 use seawall_control::{Instant, time};
 
 use super::counts::Counts;
@@ -31,6 +32,8 @@ pub(super) struct Server {
     pub(super) controller: Box<dyn ServerController>,
     pub(super) predictor: queue::RunQueue,
     pub(super) budget: Budget,
+    pub(super) queues: Queues,
+    pub(super) standing: Standing,
     costs: Costs,
     slowness: f64,
     /// Messages that wait for a core: to be read, or to be written.
@@ -156,6 +159,8 @@ impl Server {
             controller: algorithm.clone().server(init),
             predictor: queue::RunQueue::new(cores),
             budget: scenario.server.budget.under(&**algorithm),
+            queues: scenario.server.queues,
+            standing: Standing::default(),
             costs: scenario.server.costs.clone(),
             slowness: speed.recip(),
             messages: VecDeque::new(),

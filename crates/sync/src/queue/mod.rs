@@ -24,6 +24,7 @@ use seawall_control::Instant;
 use seawall_control::estimate::SharedHistogram;
 use seawall_control::lanes::PRIVILEGED_RUN;
 use seawall_control::predict::hold::Holds;
+use seawall_control::standing::Standing;
 use seawall_control::time::nanos;
 
 use lane::{Lane, with};
@@ -68,6 +69,8 @@ pub(crate) struct Queue {
     pub(crate) holds: Holds,
     /// Who wants to know when there is something to do here again.
     pub(crate) watcher: Watcher,
+    /// Whether the queue stands.
+    pub(crate) standing: Standing,
 }
 
 // SAFETY: the pointers are to waiters, which are `Send` and `Sync` and touched under the queue's
@@ -147,6 +150,7 @@ impl Queue {
         // SAFETY: this queue's lock is held; between the two the waiter stays where it is.
         unsafe {
             self.remove(waiter, capacity);
+            self.standing.on_turn(now.since(self.turn_since));
             self.turn_since = now;
             let passes_over = self.ordinary.first().is_some();
             with(waiter, |entry| {

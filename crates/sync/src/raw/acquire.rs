@@ -39,9 +39,14 @@ impl<'a> Acquire<'a> {
             drop(queue);
             return Poll::Ready(Ok(Acquired { stamp: self.raw.taken(before), wait: None }));
         }
-        let predicted = self.raw.predict(site, &queue, now, self.need, self.turn);
+        let backlog = self.raw.backlog(site, &queue, now, self.need, self.turn);
+        let predicted = self.raw.predict(&backlog);
+        queue.standing.on_arrival(now);
         if let Asker::Request(ctx) = self.asker
-            && let Err(rejected) = ctx.admit(site.stage(), now, predicted)
+            && let Err(rejected) = ctx.admit(site.stage(), now, predicted).and_then(|()| {
+                let most = queue.standing.most(ctx.queues());
+                ctx.admit_to_queue(site.stage(), backlog.queued(), most)
+            })
         {
             queue.counts.refusals += 1;
             return Poll::Ready(Err(rejected));

@@ -19,6 +19,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use seawall_control::Instant;
+use seawall_control::predict::lock::Backlog;
 use seawall_control::request::{Context, Rejected};
 
 use crate::block_on::block_on;
@@ -291,7 +292,7 @@ impl RawSemaphore {
         let (site, now) = (self.site(), clock::now());
         let mut queue = site.lock();
         queue.counts.refusals += 1;
-        let predicted = self.predict(site, &queue, now, need, turn);
+        let predicted = self.predict(&self.backlog(site, &queue, now, need, turn));
         Rejected::new(site.stage(), predicted, ctx.remaining(now))
     }
 
@@ -451,11 +452,16 @@ impl RawSemaphore {
         is_taken
     }
 
-    /// How long a request that comes now will wait.
-    fn predict(&self, site: &Site, queue: &Queue, now: Instant, need: u32, turn: Turn) -> Duration {
+    /// What is ahead of a request that comes now.
+    fn backlog(&self, site: &Site, queue: &Queue, now: Instant, need: u32, turn: Turn) -> Backlog {
         let (available, capacity) = (self.available(), self.capacity());
         let ahead = queue.work_ahead(need, turn, available, capacity);
-        self.settings.estimate.wait(&site.backlog(queue, now, ahead, capacity))
+        site.backlog(queue, now, ahead, capacity)
+    }
+
+    /// How long it will wait.
+    fn predict(&self, backlog: &Backlog) -> Duration {
+        self.settings.estimate.wait(backlog)
     }
 }
 

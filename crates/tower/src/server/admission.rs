@@ -93,6 +93,7 @@ impl Shared {
             target_delay: config.target_delay(),
             rtt: config.rtt,
             budget: config.budget.under(&*algorithm),
+            queues: config.queues,
             service_p99: config.service_p99,
         };
         let mut entry = Entry::new(now, algorithm, &told);

@@ -6,6 +6,7 @@ use http::StatusCode;
 use seawall_control::admission;
 use seawall_control::config::{ConfigError, duration};
 use seawall_control::request::Budget;
+use seawall_control::standing::Queues;
 use seawall_control::trust::Trust;
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +46,10 @@ pub struct Config {
     pub admission: admission::Config,
     /// How long an admitted request may wait, in the run queue and at all other stages together.
     pub budget: Budget,
+    /// How long queues at stages may be while more comes than can be served. Default `short`: as
+    /// short as keeps the stage busy, since a longer one serves nobody more. `full`: as long as
+    /// what requests have left, as published (Protego §3.2).
+    pub queues: Queues,
     /// Threads that run handlers. Default 0: one for each core that the process may use.
     pub workers: usize,
     /// How often the runtime is asked how long a task waits to be polled. Default 1ms; 0 never
@@ -170,6 +175,7 @@ impl Default for Config {
             service_p99: None,
             admission: admission::Config::default(),
             budget: Budget::default(),
+            queues: Queues::Short,
             workers: 0,
             canary: Duration::from_millis(1),
             status: Statuses::default(),

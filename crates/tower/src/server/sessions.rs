@@ -127,6 +127,7 @@ mod tests {
     use seawall_control::admission;
     use seawall_control::entry;
     use seawall_control::request::Budget;
+    use seawall_control::standing::Queues;
     use std::time::Duration;
 
     const IDLE: Duration = Duration::from_secs(8);
@@ -138,6 +139,7 @@ mod tests {
             target_delay: IDLE,
             rtt: Duration::from_millis(1),
             budget: Budget::Auto,
+            queues: Queues::Short,
             service_p99: None,
         };
         let algorithm = admission::Config::named("breakwater").build().unwrap();
