@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn the_more_demand_the_fewer_are_enough() {
-        let enough: Vec<_> = [1.0, 1.1, 1.2, 1.5, 2.0, 3.0, 10.0, 1e9].map(knee).into();
+        let enough = [1.0, 1.1, 1.2, 1.5, 2.0, 3.0, 10.0, 1e9].map(knee);
         assert_eq!(enough, [19, 16, 12, 8, 5, 4, 2, 2]);
     }
 

@@ -467,7 +467,11 @@ impl<T> Gate<T> {
         };
         let tell = |policy: &mut dyn LimitPolicy, in_flight, at_start| match kind {
             None => policy.on_sample(now, &sample(in_flight, at_start)),
-            Some(kind) => policy.on_failure(now, &Failure::new(kind, latency, in_flight)),
+            Some(kind) => {
+                let mut failure = Failure::new(kind, latency, in_flight);
+                failure.class = class;
+                policy.on_failure(now, &failure);
+            }
         };
         tell(&mut *self.policy, in_flight, inside.in_flight);
         self.in_flight -= 1;

@@ -111,12 +111,14 @@ pub struct Failure {
     pub latency: Duration,
     /// Requests in the server when it ended, itself included.
     pub in_flight: u32,
+    /// Under what it is measured.
+    pub class: Class,
 }
 
 impl Failure {
-    /// A failure of `kind`.
+    /// A failure of `kind`, of a request of the default class.
     pub fn new(kind: FailureKind, latency: Duration, in_flight: u32) -> Self {
-        Self { kind, latency, in_flight }
+        Self { kind, latency, in_flight, class: Class::default() }
     }
 }
 

@@ -71,6 +71,7 @@ pub(crate) struct Outcome {
     pub(crate) offered: u32,
     pub(crate) refused: u32,
     pub(crate) failed: u32,
+    pub(crate) given_up: u32,
     /// Seconds from arrival to reply of those that were served.
     pub(crate) latencies: Vec<f64>,
     pub(crate) waits: Vec<f64>,
@@ -94,6 +95,12 @@ impl Report {
 
     pub(crate) fn good_all(&self) -> f64 {
         (0..self.kinds.len()).map(|kind| self.good(kind)).sum()
+    }
+
+    /// The part of the requests that their clients gave up inside.
+    pub(crate) fn given_up(&self) -> f64 {
+        let count = |of: fn(&Outcome) -> u32| self.kinds.iter().map(of).sum::<u32>();
+        f64::from(count(|kind| kind.given_up)) / f64::from(count(|kind| kind.offered))
     }
 
     pub(crate) fn refused(&self) -> u32 {
@@ -133,6 +140,8 @@ enum Event {
     Arrival,
     /// A visit of a request ends.
     Done(usize),
+    /// A client has waited for as long as it wants; the service does not learn of it.
+    GivenUp(usize, Id),
     /// The gate has something to do.
     Timer,
 }
@@ -203,6 +212,7 @@ impl World {
             match event {
                 Event::Arrival => self.arrive(),
                 Event::Done(job) => self.done(job),
+                Event::GivenUp(job, id) => self.give_up(job, id),
                 Event::Timer => self.timer = Instant::NEVER,
             }
             self.carry_out();
@@ -273,6 +283,9 @@ impl World {
     fn enter(&mut self, job: usize, id: Id) {
         let it = self.jobs[job].as_mut().unwrap();
         (it.id, it.entered) = (Some(id), self.now);
+        let until = it.arrived + Duration::from_secs_f64(DEADLINE);
+        self.push(until, Event::GivenUp(job, id));
+        let it = self.jobs[job].as_mut().unwrap();
         if self.rng.chance(self.kinds[it.kind].fails) {
             it.visit = usize::MAX;
             self.push(self.now + Duration::from_micros(50), Event::Done(job));
@@ -324,7 +337,8 @@ impl World {
     fn leave(&mut self, job: usize, end: End) {
         let it = self.jobs[job].take().unwrap();
         self.free.push(job);
-        assert!(self.gate.on_end(self.now, it.id.unwrap(), end));
+        let Some(id) = it.id else { return };
+        assert!(self.gate.on_end(self.now, id, end));
         let outcome = &mut self.outcomes[it.kind];
         if end != End::Served {
             outcome.failed += 1;
@@ -334,6 +348,13 @@ impl World {
         outcome.latencies.push(self.now.since(it.arrived).as_secs_f64());
         outcome.waits.push(it.entered.since(it.arrived).as_secs_f64());
         outcome.inside.push(self.now.since(it.entered).as_secs_f64());
+    }
+
+    fn give_up(&mut self, job: usize, id: Id) {
+        let Some(it) = self.jobs[job].as_mut().filter(|it| it.id == Some(id)) else { return };
+        it.id = None;
+        assert!(self.gate.on_end(self.now, id, End::Cancelled));
+        self.outcomes[it.kind].given_up += 1;
     }
 
     fn refuse(&mut self, job: usize) {

@@ -26,7 +26,8 @@
 //! window lets in less than a quarter, and a limit that is too high is found out however long all
 //! is slow, because fewer bring as much.
 //!
-//! What fails or is refused behind is no throughput. A limit that is not used is not tried.
+//! What fails or is refused behind is no throughput. What its client gives up inside counts against
+//! the limit: refused, it would have cost nothing. A limit that is not used is not tried.
 
 mod lowest;
 mod trial;
@@ -38,7 +39,7 @@ use window::Window;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Failure, LimitPolicy, Sample};
+use super::{Failure, FailureKind, LimitPolicy, Sample};
 use crate::config::ConfigError;
 use crate::estimate::Ewma;
 use crate::request::Class;
@@ -185,9 +186,10 @@ impl Knee {
 
     fn go_on_starting(&mut self, now: Instant, is_complete: bool) {
         if !is_complete || !self.window.is_loaded() {
-            return self.watch(now);
+            return self.rein_in(now);
         }
-        if self.is_queueing(now, CHANGE) || self.kept >= self.limit_max {
+        let is_queueing = self.window.sojourn() > CHANGE * self.lowest.value(now);
+        if is_queueing || self.kept >= self.limit_max {
             return self.try_another(now);
         }
         self.kept = self.kept.saturating_mul(2).min(self.limit_max);
@@ -197,7 +199,7 @@ impl Knee {
     fn go_on_resting(&mut self, now: Instant, until: Instant, is_complete: bool) {
         self.doing = Doing::Resting(until);
         if !is_complete || !self.window.is_loaded() {
-            return self.watch(now);
+            return self.rein_in(now);
         }
         if let Some(direction) = self.changed() {
             (self.next, self.ratio, self.unchanged) = (direction, RATIO_MAX, 0);
@@ -208,10 +210,21 @@ impl Knee {
         self.try_another(now);
     }
 
+    /// A limit that is not used is not tried, and stays, unless clients give up what queues inside.
+    fn rein_in(&mut self, now: Instant) {
+        if self.window.is_given_up() && self.is_queueing(now, QUEUEING) {
+            self.kept = self.kept.min(self.window.in_flight().max(1));
+            (self.next, self.ratio, self.unchanged) = (Direction::Down, RATIO_MAX, 0);
+            self.rest(now, now);
+        } else {
+            self.watch(now);
+        }
+    }
+
     /// Where to look if the latency is another than when the limit was decided on.
     fn changed(&self) -> Option<Direction> {
         let change = libm::log(self.window.latency() / self.anchor);
-        let noise = 3.0 * self.spread.error(self.window.served);
+        let noise = 3.0 * self.spread.error(self.window.ended);
         (self.anchor > 0.0 && change.abs() > libm::log(CHANGE) + noise).then_some(if change > 0.0 {
             Direction::Down
         } else {
@@ -342,7 +355,13 @@ impl LimitPolicy for Knee {
     }
 
     fn on_failure(&mut self, now: Instant, failure: &Failure) {
+        if failure.kind == FailureKind::Cancelled {
+            let latency = failure.latency.as_secs_f64().max(1e-9);
+            self.window.pass(now, failure.in_flight);
+            self.window.on_abandoned(now, latency, self.weights.of(failure.class));
+        }
         self.window.pass(now, failure.in_flight.saturating_sub(1));
+        self.step(now);
     }
 
     fn limit(&self) -> u32 {

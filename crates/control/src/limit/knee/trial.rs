@@ -55,7 +55,8 @@ struct Counted {
 
 impl Counted {
     fn rate(&self) -> f64 {
-        self.work / self.seconds
+        // What was given up may exceed what was served.
+        (self.work / self.seconds).max(f64::MIN_POSITIVE)
     }
 }
 

@@ -12,6 +12,10 @@ const LOADED: f64 = 0.5;
 /// ended while fewer ran than were allowed.
 const IDLE: u32 = 4;
 
+/// Where clients give up this part of the requests inside, and latencies show that they queue there,
+/// too many are inside.
+const GIVEN_UP: f64 = 0.1;
+
 /// Those who exceed a new limit are waited for at most so many times as long as a request takes.
 const DRAIN: u32 = 8;
 
@@ -30,14 +34,16 @@ pub(super) struct Window {
     /// waited for before that.
     settle: Duration,
     drained_by: Instant,
-    /// Requests served while full, each with its weight.
+    /// Requests served while full, each with its weight, less those that were given up.
     pub(super) work: f64,
-    /// Those requests.
+    /// All of those requests.
     pub(super) count: u32,
     /// Seconds for which it was full.
     pub(super) seconds: f64,
-    /// All that were served, and what they took in seconds.
-    pub(super) served: u32,
+    /// All that ended, and what they took in seconds.
+    pub(super) ended: u32,
+    /// Those of them that their clients gave up.
+    abandoned: u32,
     latency_sum: f64,
     square_sum: f64,
 }
@@ -75,10 +81,21 @@ impl Window {
 
     /// One was served, and is still counted as inside.
     pub(super) fn on_served(&mut self, now: Instant, latency: f64, weight: f64) {
+        self.on_end(now, latency, weight);
+    }
+
+    /// One was given up by its client, and is still counted as inside. It took a place, and work
+    /// that was in vain: who let it in should have refused it.
+    pub(super) fn on_abandoned(&mut self, now: Instant, latency: f64, weight: f64) {
+        self.abandoned += u32::from(now >= self.settled_at);
+        self.on_end(now, latency, -weight);
+    }
+
+    fn on_end(&mut self, now: Instant, latency: f64, weight: f64) {
         if now < self.settled_at {
             return;
         }
-        self.served += 1;
+        self.ended += 1;
         self.latency_sum += latency;
         self.square_sum += latency * latency;
         if self.is_full() {
@@ -87,14 +104,14 @@ impl Window {
         }
     }
 
-    /// Enough has been seen: so many served at the limit, for as long as one takes.
+    /// Enough has been seen: so many ended at the limit, for as long as one takes.
     pub(super) fn is_complete(&self, now: Instant, need: u32) -> bool {
         self.count >= need && now.since(self.settled_at).as_secs_f64() >= self.latency()
     }
 
-    /// Most of what was served did not need the limit.
+    /// Most of what ended did not need the limit.
     pub(super) fn is_idle(&self, need: u32) -> bool {
-        self.served >= need.saturating_mul(IDLE)
+        self.ended >= need.saturating_mul(IDLE)
     }
 
     /// Whether it was mostly full.
@@ -103,20 +120,37 @@ impl Window {
         self.seconds >= LOADED * all
     }
 
-    /// Mean latency in seconds; infinite if nothing was served.
+    /// Mean latency in seconds; infinite if nothing ended.
     pub(super) fn latency(&self) -> f64 {
         self.latency_or(f64::INFINITY)
     }
 
-    /// The square of the latencies' deviation over their mean; not finite if nothing was served.
+    /// The square of the latencies' deviation over their mean; not finite if nothing ended.
     pub(super) fn spread(&self) -> f64 {
-        let (count, mean) = (f64::from(self.served), self.latency());
+        let (count, mean) = (f64::from(self.ended), self.latency());
         (self.square_sum / count / (mean * mean) - 1.0).max(0.0) * count / (count - 1.0)
     }
 
     /// The mean latency, or `unknown`.
     pub(super) fn latency_or(&self, unknown: f64) -> f64 {
-        if self.served == 0 { unknown } else { self.latency_sum / f64::from(self.served) }
+        if self.ended == 0 { unknown } else { self.latency_sum / f64::from(self.ended) }
+    }
+
+    /// Mean latency in seconds of those inside while it was full, by Little's law. What ends soonest
+    /// ends first: at the beginning it is more than [`latency`](Self::latency).
+    pub(super) fn sojourn(&self) -> f64 {
+        let inside = f64::from(self.limit) * self.seconds / f64::from(self.count.max(1));
+        inside.max(self.latency())
+    }
+
+    /// Whether clients gave up a part of those inside that is no accident.
+    pub(super) fn is_given_up(&self) -> bool {
+        f64::from(self.abandoned) >= GIVEN_UP * f64::from(self.ended.max(1))
+    }
+
+    /// Requests that are inside.
+    pub(super) fn in_flight(&self) -> u32 {
+        self.in_flight
     }
 
     fn is_full(&self) -> bool {
