@@ -8,7 +8,7 @@ use core::fmt;
 #[non_exhaustive]
 pub enum RefusalReason {
     /// The stage is too busy: the algorithm lets no more in, or what it needs is taken and it was
-    /// not to wait.
+    /// not to wait, or the queue is as long as is of use ([`Standing`](crate::standing::Standing)).
     Overload,
     /// The client sent more than its window allows.
     WindowExceeded,

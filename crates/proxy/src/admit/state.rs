@@ -9,6 +9,7 @@ use seawall_control::fields::{self, Name};
 use seawall_control::gate::{self, End, Gate, Id};
 use seawall_control::predict::queue::RunQueue;
 use seawall_control::request::{Budget, Class, Context, Rejected, Stage};
+use seawall_control::standing::Queues;
 use seawall_control::{Instant, Rng};
 use seawall_tower::clock;
 use seawall_tower::server::parts::{self, Sessions};
@@ -80,6 +81,8 @@ impl State {
             rtt: init.rtt,
             // The gate bounds waits, whatever the algorithm is.
             budget: Budget::Auto,
+            // As long as its own configuration lets them be.
+            queues: Queues::Full,
             service_p99: None,
         };
         let mut entry = Entry::new(now, config.algorithm().expect(CHECKED), &told);
