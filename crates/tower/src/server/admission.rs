@@ -263,7 +263,8 @@ impl Shared {
             sessions.leave(now, session);
         }
         let mut field = fields::Response::default();
-        if tells {
+        // Who only observes holds nobody back, by windows neither.
+        if tells && self.config.mode == Mode::Enforce {
             field.feedback = entry.feedback(now, session);
         }
         // Nobody can be told but with a response. Who waits for credits asks, and finds them.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
+use seawall_control::controller::Feedback;
 use seawall_control::request::{Priority, Tenant};
 use seawall_control::trust::{Known, Trust};
 use seawall_tower::Context;
@@ -74,6 +75,8 @@ async fn an_observer_refuses_nothing_and_counts_what_it_would() {
     for _ in 0..3 {
         let response = ask(&layer, &[("grpc-timeout", "0n"), ("seawall", "budget=0")]).await;
         assert_eq!(response.status(), StatusCode::OK);
+        let told = field(response.headers()).unwrap();
+        assert_eq!(told.feedback, Feedback::None, "a window would hold the client back");
         let body = response.into_body().collect().await.unwrap().to_bytes();
         let claims = String::from_utf8(body.into()).unwrap();
         assert!(claims.contains("deadline: None, budget: None"), "{claims}");
