@@ -7,9 +7,8 @@ use std::time::Duration;
 use axum::error_handling::HandleErrorLayer;
 use axum::response::Response;
 use clap::ValueEnum;
-use congestion_limiter::aggregation::Percentile;
 use congestion_limiter::limiter::{DefaultLimiter, Limiter, Outcome};
-use congestion_limiter::limits::{Gradient, Windowed};
+use congestion_limiter::limits;
 use little_loadshedder::{LoadShedLayer, LoadShedResponse};
 use seawall_tower::server::{self, Config, Layer};
 use tower::{BoxError, ServiceBuilder, ServiceExt};
@@ -37,7 +36,7 @@ pub enum Peer {
     Tower,
     /// little-loadshedder; its documentation's 1 % and 2 s.
     Little,
-    /// congestion-limiter; its gradient, by delay.
+    /// congestion-limiter; AIMD as in its documentation, or Vegas.
     Congestion,
     /// tower-resilience-adaptive; AIMD, the first one of its documentation.
     Resilience,
@@ -58,13 +57,15 @@ impl Peer {
                 little(target, protocol, inner)
             }
             Self::Congestion if tuned => {
-                let gradient = Gradient::new_with_initial_limit(10).with_max_limit(TUNED_LIMIT);
-                let windowed = Windowed::new(gradient, Percentile::new(0.9));
-                congestion(Arc::new(DefaultLimiter::new(windowed)), protocol, inner)
+                let vegas = limits::Vegas::new_with_initial_limit(10).with_max_limit(TUNED_LIMIT);
+                congestion(Arc::new(DefaultLimiter::new(vegas)), protocol, inner)
             }
             Self::Congestion => {
-                let gradient = Gradient::new_with_initial_limit(10);
-                congestion(Arc::new(DefaultLimiter::new(gradient)), protocol, inner)
+                // The example of its documentation. Its gradient, which would be the other choice,
+                // panics when a latency is below the mean (0.1.0, moving_avg.rs:47).
+                let aimd = limits::Aimd::new_with_initial_limit(10).with_max_limit(20);
+                let aimd = aimd.decrease_factor(0.9).increase_by(1);
+                congestion(Arc::new(DefaultLimiter::new(aimd)), protocol, inner)
             }
             Self::Resilience => resilience(tuned, protocol, inner),
             Self::Seawall | Self::SeawallPlain => seawall(tuned, inner),

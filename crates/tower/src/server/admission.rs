@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use http::{HeaderValue, Request};
+use http::{HeaderValue, Request, Version};
 use parking_lot::Mutex;
 use seawall_control::Instant;
 use seawall_control::controller::{Algorithm, Dequeue, Outcome, SessionId, Verdict};
@@ -122,7 +122,6 @@ impl Shared {
     /// Judges a request.
     pub(super) fn arrive<B>(self: &Arc<Self>, request: &mut Request<B>) -> Arrived {
         let now = clock::now();
-        self.canary.stir();
         let told = Told::read(request.headers());
         self.counters.fields_malformed.fetch_add(u64::from(told.malformed), Relaxed);
         if told.ignored > 0 {
@@ -146,6 +145,8 @@ impl Shared {
         self.load.requests.fetch_add(1, Relaxed);
 
         let came = connection.as_ref().and_then(Connection::came);
+        // Requests of HTTP/2 are tasks that wait once more until they are polled.
+        self.canary.stir(came.is_none() || request.version() > Version::HTTP_11);
         // Without stamps it is guessed by others that came the same way.
         let waited = came.map_or_else(|| self.canary.delay(now), |came| now.since(came));
         let stage = if came.is_some() { Stage::SOCKET } else { Stage::RUN_QUEUE };

@@ -25,8 +25,9 @@ pub(super) struct Canary {
     sent: AtomicU64,
     /// How long the last one was on its way, nanoseconds.
     last: AtomicU64,
-    /// Requests have come lately.
+    /// Requests have come lately, and such of which only it knows how long they waited.
     stirred: AtomicBool,
+    needed: AtomicBool,
     asleep: AtomicBool,
     thread: OnceLock<Thread>,
 }
@@ -50,8 +51,12 @@ impl Canary {
         }
     }
 
-    /// A request has come: wakes the thread if it sleeps.
-    pub(super) fn stir(&self) {
+    /// A request has come, which `needs` it or knows itself how long it waited: wakes the thread if
+    /// it sleeps.
+    pub(super) fn stir(&self, needs: bool) {
+        if needs && !self.needed.load(Relaxed) {
+            self.needed.store(true, Relaxed);
+        }
         if !self.stirred.load(Relaxed) {
             self.stirred.store(true, SeqCst);
         }
@@ -68,12 +73,22 @@ impl Canary {
         self.stirred.swap(false, SeqCst)
     }
 
+    /// True if a request that needs it has come since this was last asked.
+    pub(super) fn was_needed(&self) -> bool {
+        self.needed.swap(false, Relaxed)
+    }
+
+    /// What it knows is over.
+    pub(super) fn rest(&self) {
+        if self.sent.load(Relaxed) == 0 {
+            self.last.store(0, Relaxed);
+        }
+    }
+
     /// Called by the thread, of which there is one: sleeps until a request comes, or for `most`.
     pub(super) fn sleep(&self, most: Duration) {
         self.thread.get_or_init(std::thread::current);
-        if self.sent.load(Relaxed) == 0 {
-            self.last.store(0, Relaxed); // which is over
-        }
+        self.rest();
         self.asleep.store(true, SeqCst);
         if !self.stirred.load(SeqCst) {
             std::thread::park_timeout(most);
@@ -180,7 +195,7 @@ mod tests {
                 }
             })
         };
-        canary.stir();
+        canary.stir(true);
         sleeper.join().unwrap(); // or this test never ends
     }
 }

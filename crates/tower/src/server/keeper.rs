@@ -44,7 +44,7 @@ pub(super) fn keep(shared: &Arc<Shared>) {
 }
 
 fn keep_time(shared: &Weak<Shared>, mut sender: Option<Sender>) {
-    let mut quiet = 0;
+    let (mut quiet, mut unneeded) = (0, QUIET_LOOKS);
     let (mut publish_at, mut published) = (clock::now(), Stats::default());
     loop {
         let Some(shared) = shared.upgrade() else { return };
@@ -58,8 +58,10 @@ fn keep_time(shared: &Weak<Shared>, mut sender: Option<Sender>) {
         }
         let (canary, interval) = (shared.canary.clone(), shared.config.canary);
         drop(shared); // while this sleeps, the layer may be dropped
-        if let Some(sender) = &mut sender {
-            sender.send(&canary, now);
+        unneeded = if canary.was_needed() { 0 } else { unneeded.saturating_add(1) };
+        match &mut sender {
+            Some(sender) if unneeded < QUIET_LOOKS => sender.send(&canary, now),
+            _ => canary.rest(),
         }
         quiet = if canary.was_stirred() { 0 } else { quiet + 1 };
         if quiet < QUIET_LOOKS {
