@@ -27,7 +27,7 @@ use crate::estimate::Ewma;
 use crate::time::Instant;
 
 /// For how long arrivals and turns are counted, at least.
-const WINDOW: Duration = Duration::from_millis(500);
+pub const WINDOW: Duration = Duration::from_millis(500);
 
 /// Arrivals that are counted, so that chance is no demand: ten standard deviations.
 const SAMPLES: u32 = 100;

@@ -70,6 +70,7 @@ fn who_has_all_the_time_there_is_has_no_budget() {
         target_delay: Duration::MAX,
         rtt: MS,
         budget: Budget::Auto,
+        queues: Queues::Full,
         service_p99: None,
     };
     let mut entry = Entry::new(Instant::ORIGIN, algorithm, &config);

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 
 use super::{Class, Priority, RefusalReason, Rejected, Stage, Tenant};
-use crate::standing::Queues;
+use crate::standing::{self, Queues};
 use crate::time::{Instant, nanos};
 
 /// Stands for "no budget": no wait can use it up.
@@ -184,8 +184,9 @@ impl Context {
         if !self.claims.droppable || ahead <= most {
             return Ok(());
         }
-        // By then it is as short as it should be, if nobody else comes.
-        Err(Rejected::new(stage, ahead, most).with_retry_after(ahead - most))
+        // While demand exceeds capacity somebody has to be refused, and whether it still does is
+        // found out once in a window.
+        Err(Rejected::new(stage, ahead, most).with_retry_after(ahead.max(standing::WINDOW)))
     }
 
     /// How long queues at its stages may be while more comes than can be served.

@@ -161,7 +161,7 @@ async fn a_refusal_from_behind_keeps_its_words_and_gets_our_window() {
     );
     let told = field(response.headers()).unwrap();
     assert_eq!(told.stage.unwrap().as_str(), "lock:orders");
-    assert_eq!(told.feedback, seawall_control::controller::Feedback::Window { size: 3, seq: 7 });
+    assert_eq!(told.feedback, Feedback::Window { size: 3, seq: 7 });
     assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "busy");
     assert_eq!(mock.books(|books| books.outcomes.clone()), [("refused", 1)].into());
     assert_eq!(layer.monitor().stats().total().refused(), 1);
