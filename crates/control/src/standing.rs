@@ -16,8 +16,8 @@
 //! ```
 //!
 //! How many are a few is taken from the M/M/1/n queue, whose threshold is that of the
-//! [knee](crate::limit::knee). At twice the capacity five are enough, at 1.1 times 16. Where several
-//! are served at once, those who wait fluctuate alike.
+//! [knee](crate::limit::knee). At twice the capacity five are enough, at 1.1 times 16. Where
+//! several are served at once, those who wait fluctuate alike.
 
 use core::time::Duration;
 

@@ -12,8 +12,8 @@ const LOADED: f64 = 0.5;
 /// ended while fewer ran than were allowed.
 const IDLE: u32 = 4;
 
-/// Where clients give up this part of the requests inside, and latencies show that they queue there,
-/// too many are inside.
+/// Where clients give up this part of the requests inside, and latencies show that they queue
+/// there, too many are inside.
 const GIVEN_UP: f64 = 0.1;
 
 /// Those who exceed a new limit are waited for at most so many times as long as a request takes.
@@ -136,8 +136,8 @@ impl Window {
         if self.ended == 0 { unknown } else { self.latency_sum / f64::from(self.ended) }
     }
 
-    /// Mean latency in seconds of those inside while it was full, by Little's law. What ends soonest
-    /// ends first: at the beginning it is more than [`latency`](Self::latency).
+    /// Mean latency in seconds of those inside while it was full, by Little's law. What ends
+    /// soonest ends first: at the beginning it is more than [`latency`](Self::latency).
     pub(super) fn sojourn(&self) -> f64 {
         let inside = f64::from(self.limit) * self.seconds / f64::from(self.count.max(1));
         inside.max(self.latency())
