@@ -217,7 +217,7 @@ metrics! {
         ["upstream", "replica"],
         "Requests that are with a replica behind a proxy";
     UPSTREAM_WELL = "seawall_upstream_well", Gauge, Count, ["upstream", "replica"],
-        "1 while a replica gets requests, 0 while it is left out because it fails";
+        "1 while a replica is well, 0 while it fails and is left out; if all do, all get requests";
     ATTEMPTS = "seawall_upstream_attempts_total", Counter, Count,
         ["upstream", "replica", "result"],
         "Requests given to a replica: answered, refused, unsent, lost, timed_out";
