@@ -38,7 +38,7 @@ const HOLD: Duration = Duration::from_millis(20);
 const SLO: Duration = Duration::from_millis(400);
 
 /// One client that names itself may have so many outstanding; the others together any number.
-const OUTSTANDING: u32 = 32;
+const OUTSTANDING: u32 = 6;
 
 /// What requests wait for.
 #[derive(Debug)]
