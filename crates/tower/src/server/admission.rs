@@ -146,7 +146,9 @@ impl Shared {
 
         let came = connection.as_ref().and_then(Connection::came);
         // Requests of HTTP/2 are tasks that wait once more until they are polled.
-        self.canary.stir(came.is_none() || request.version() > Version::HTTP_11);
+        if came.is_none() || request.version() > Version::HTTP_11 {
+            self.canary.stir();
+        }
         // Without stamps it is guessed by others that came the same way.
         let waited = came.map_or_else(|| self.canary.delay(now), |came| now.since(came));
         let stage = if came.is_some() { Stage::SOCKET } else { Stage::RUN_QUEUE };
@@ -158,6 +160,7 @@ impl Shared {
         let mut state = self.state.lock();
         let State { entry, sessions } = &mut *state;
         let now = entry.advance(now);
+        entry.handle_timeout(now, self.queue_age(now, class));
         let owner = told.owner(known);
         let (session, excess) = sessions.arrive(now, entry, owner, peer.identity);
         let arriving = Arriving {

@@ -25,9 +25,8 @@ pub(super) struct Canary {
     sent: AtomicU64,
     /// How long the last one was on its way, nanoseconds.
     last: AtomicU64,
-    /// Requests have come lately, and such of which only it knows how long they waited.
+    /// Requests have come lately of which only it knows how long they waited.
     stirred: AtomicBool,
-    needed: AtomicBool,
     asleep: AtomicBool,
     thread: OnceLock<Thread>,
 }
@@ -51,12 +50,9 @@ impl Canary {
         }
     }
 
-    /// A request has come, which `needs` it or knows itself how long it waited: wakes the thread if
-    /// it sleeps.
-    pub(super) fn stir(&self, needs: bool) {
-        if needs && !self.needed.load(Relaxed) {
-            self.needed.store(true, Relaxed);
-        }
+    /// A request has come that does not know itself how long it waited: wakes the thread if it
+    /// sleeps.
+    pub(super) fn stir(&self) {
         if !self.stirred.load(Relaxed) {
             self.stirred.store(true, SeqCst);
         }
@@ -68,27 +64,18 @@ impl Canary {
         }
     }
 
-    /// True if a request has come since this was last asked.
+    /// True if such a request has come since this was last asked.
     pub(super) fn was_stirred(&self) -> bool {
         self.stirred.swap(false, SeqCst)
     }
 
-    /// True if a request that needs it has come since this was last asked.
-    pub(super) fn was_needed(&self) -> bool {
-        self.needed.swap(false, Relaxed)
-    }
-
-    /// What it knows is over.
-    pub(super) fn rest(&self) {
-        if self.sent.load(Relaxed) == 0 {
-            self.last.store(0, Relaxed);
-        }
-    }
-
-    /// Called by the thread, of which there is one: sleeps until a request comes, or for `most`.
+    /// Called by the thread, of which there is one: sleeps until such a request
+    /// comes, or for `most`.
     pub(super) fn sleep(&self, most: Duration) {
         self.thread.get_or_init(std::thread::current);
-        self.rest();
+        if self.sent.load(Relaxed) == 0 {
+            self.last.store(0, Relaxed); // which is over
+        }
         self.asleep.store(true, SeqCst);
         if !self.stirred.load(SeqCst) {
             std::thread::park_timeout(most);
@@ -195,7 +182,7 @@ mod tests {
                 }
             })
         };
-        canary.stir(true);
+        canary.stir();
         sleeper.join().unwrap(); // or this test never ends
     }
 }
