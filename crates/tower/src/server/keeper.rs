@@ -2,7 +2,7 @@
 //! no request does, sends the canary's bytes, closes idle sessions, and publishes metrics.
 //!
 //! It is no task of the runtime, because it looks at how long such wait. It looks often only where
-//! somebody has to: a core that is busy with requests loses a fiftieth to a thousand looks a second.
+//! somebody has to: a thousand looks a second take a fiftieth of a core that is busy already.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
