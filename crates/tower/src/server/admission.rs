@@ -309,8 +309,8 @@ impl Shared {
         self.load.report(self.config.workers(), self.config.target_delay(), delays)
     }
 
-    /// Does what has to be done now and then; gives when to look again.
-    pub(super) fn tick(&self, now: Instant) -> Option<Instant> {
+    /// Does what has to be done now and then.
+    pub(super) fn tick(&self, now: Instant) {
         self.load.tick(now);
         let mut state = self.state.lock();
         let State { entry, sessions } = &mut *state;
@@ -318,7 +318,6 @@ impl Shared {
         entry.handle_timeout(now, self.queue_age(now, Class::default()));
         while entry.poll_push().is_some() {}
         sessions.sweep(now, entry);
-        entry.poll_timeout()
     }
 
     /// Lets no request in any more.
