@@ -199,6 +199,8 @@ metrics! {
         "Requests that wait at a gate";
     GATE_DELAY = "seawall_gate_queueing_delay_seconds", Gauge, Seconds, ["upstream", "class"],
         "Age of the oldest request that waits at a gate";
+    GATE_TAIL = "seawall_gate_service_tail_seconds", Gauge, Seconds, ["upstream", "class"],
+        "Time that 99 % of the requests of a class do not exceed behind a gate";
     PROXY_RESPONSES = "seawall_proxy_responses_total", Counter, Count, ["route", "status"],
         "Responses that a proxy gave, by the first digit of their status";
     PROXY_REFUSALS = "seawall_proxy_refusals_total", Counter, Count,

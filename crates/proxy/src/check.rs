@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tokio::runtime::Builder;
 
-use crate::config::{Config, Endpoint};
+use crate::config::{self, Config, Endpoint};
 use crate::proxy::StartError;
 use crate::tls;
-use crate::upstream::Dialer;
+use crate::upstream::Replica;
 
 /// What was found.
 #[derive(Debug)]
@@ -27,7 +27,8 @@ impl Findings {
     }
 }
 
-/// Checks values and files, listens for a moment, and connects to each replica.
+/// Checks values and files, listens for a moment, connects to each replica, and asks it as its
+/// probe does.
 ///
 /// # Errors
 ///
@@ -45,17 +46,22 @@ pub fn check(config: &Config) -> Result<Findings, StartError> {
     let mut replicas = Vec::new();
     for (name, upstream) in &config.upstreams {
         for endpoint in &upstream.replicas {
-            let dialer = Dialer::new(endpoint, upstream)?;
-            let problem = runtime.block_on(dial(&dialer, config.timeouts.connect));
+            let replica = Replica::new(name, endpoint, upstream, 0)?;
+            let problem =
+                runtime.block_on(ask(&replica, &upstream.health, config.timeouts.connect));
             replicas.push((name.clone(), endpoint.clone(), problem));
         }
     }
     Ok(Findings { listen, replicas })
 }
 
-/// Connects, and says why that was impossible.
-async fn dial(dialer: &Dialer, patience: Duration) -> Option<String> {
-    dialer.dial(false, patience).await.err().map(|error| error.to_string())
+/// Connects, asks as the probe does, and says what is wrong.
+async fn ask(replica: &Replica, health: &config::Health, patience: Duration) -> Option<String> {
+    if let Err(error) = replica.dialer.dial(false, patience).await {
+        return Some(error.to_string());
+    }
+    let problem = replica.probe(health).await.err()?;
+    Some(format!("{problem}, so it would not count as well"))
 }
 
 impl fmt::Display for Findings {

@@ -15,7 +15,7 @@
 //! config.listen = "127.0.0.1:0".parse()?; // any free port
 //! let proxy = Proxy::start(config)?;
 //! println!("listens at {}", proxy.address());
-//! proxy.shutdown(); // finishes what was begun
+//! proxy.shutdown()?; // finishes what was begun
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -38,6 +38,6 @@ mod watch;
 
 pub use check::{Findings, check};
 pub use config::{Config, ConfigError};
-pub use proxy::{Proxy, StartError};
+pub use proxy::{Proxy, StartError, Unfinished};
 pub use tls::TlsError;
 pub use watch::Watched;

@@ -44,6 +44,17 @@ pub enum StartError {
     System(#[from] io::Error),
 }
 
+/// What had not finished when the proxy's time to stop was over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("requests: {requests}, connections: {connections}")]
+#[non_exhaustive]
+pub struct Unfinished {
+    /// Requests that waited, or were with a replica.
+    pub requests: u32,
+    /// Connections of clients, those among them that have switched to another protocol.
+    pub connections: usize,
+}
+
 /// A running proxy. Dropping it ends it at once; [`shutdown`](Self::shutdown) lets requests finish.
 #[derive(Debug)]
 pub struct Proxy {
@@ -144,15 +155,20 @@ impl Proxy {
         metrics::gauge!(names::CONNECTIONS_OPEN.name).set(open as f64);
     }
 
-    /// Accepts nothing more, lets requests finish for at most `timeouts.drain`, and ends. True if
-    /// all of them have finished.
-    pub fn shutdown(mut self) -> bool {
+    /// Accepts nothing more, lets requests finish for at most `timeouts.drain`, and ends.
+    ///
+    /// # Errors
+    ///
+    /// Says how much has not finished, and was cut off.
+    pub fn shutdown(mut self) -> Result<(), Unfinished> {
         let patience = self.shared.state.load().config.timeouts.drain;
         self.shared.stop.cancel();
         self.shared.tasks.close();
         let finished = self.wait_for_tasks(patience);
+        let requests = self.shared.state.load().outstanding();
+        let connections = self.shared.tasks.len();
         self.end();
-        finished
+        if finished { Ok(()) } else { Err(Unfinished { requests, connections }) }
     }
 
     /// Waits until no connection is left, from a thread that no reactor belongs to.

@@ -71,6 +71,11 @@ impl State {
         Ok(Self { config, acceptor, senders, routes, upstreams })
     }
 
+    /// Requests that wait, or are with an upstream.
+    pub(crate) fn outstanding(&self) -> u32 {
+        self.upstreams.iter().map(|upstream| upstream.admission.outstanding()).sum()
+    }
+
     /// Tells the recorder what is so now.
     pub(crate) fn publish(&self) {
         let (mut outstanding, mut queue_delay, mut waited) = (0, Duration::ZERO, Duration::ZERO);

@@ -1,10 +1,11 @@
 //! TLS by rustls: files in, configurations of both sides out.
 
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
@@ -24,31 +25,48 @@ const HTTP_1_1: &[u8] = b"http/1.1";
 #[non_exhaustive]
 pub enum TlsError {
     /// A file cannot be read, or is not what it should be.
-    #[error("{}: no usable {what}: {problem}", path.display())]
+    #[error("{key}: {}: {problem}", path.display())]
     File {
+        /// The key of the configuration that names it.
+        key: String,
         /// The file.
         path: PathBuf,
-        /// What should be in it.
-        what: &'static str,
         /// What is wrong.
         problem: String,
     },
     /// The parts do not fit together.
-    #[error("TLS configuration: {0}")]
-    Config(String),
+    #[error("{key}: {problem}")]
+    Config {
+        /// The table of the configuration.
+        key: String,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+impl TlsError {
+    /// The same error about what is below `place`.
+    pub(crate) fn within(mut self, place: &str) -> Self {
+        let (Self::File { key, .. } | Self::Config { key, .. }) = &mut self;
+        *key = format!("{place}.{key}");
+        self
+    }
 }
 
 /// What shakes hands with clients.
 pub(crate) fn acceptor(config: &ListenerTls) -> Result<TlsAcceptor, TlsError> {
-    let chain = certificates(&config.certificate)?;
-    let key = private_key(&config.key)?;
+    let chain = certificates("tls.certificate", &config.certificate)?;
+    let key = private_key("tls.key", &config.key)?;
     let builder = ServerConfig::builder();
     let builder = match &config.client_authorities {
         None => builder.with_no_client_auth(),
         Some(path) => {
-            let verifier = WebPkiClientVerifier::builder(Arc::new(authorities(path)?))
-                .build()
-                .map_err(wrong)?;
+            let verifier = WebPkiClientVerifier::builder(Arc::new(authorities(
+                "tls.client_authorities",
+                path,
+            )?))
+            .build()
+            .map_err(wrong)?;
             builder.with_client_cert_verifier(verifier)
         }
     };
@@ -63,13 +81,14 @@ pub(crate) fn connector(
     protocol: Protocol,
 ) -> Result<TlsConnector, TlsError> {
     let roots = match &config.authorities {
-        Some(path) => authorities(path)?,
+        Some(path) => authorities("tls.authorities", path)?,
         None => system_authorities()?,
     };
     let builder = ClientConfig::builder().with_root_certificates(roots);
     let mut client = match (&config.certificate, &config.key) {
         (Some(chain), Some(key)) => {
-            builder.with_client_auth_cert(certificates(chain)?, private_key(key)?).map_err(wrong)?
+            let chain = certificates("tls.certificate", chain)?;
+            builder.with_client_auth_cert(chain, private_key("tls.key", key)?).map_err(wrong)?
         }
         _ => builder.with_no_client_auth(),
     };
@@ -97,34 +116,38 @@ pub(crate) fn names(certificate: &CertificateDer<'_>) -> Vec<String> {
 }
 
 fn wrong(error: impl fmt::Display) -> TlsError {
-    TlsError::Config(error.to_string())
+    TlsError::Config { key: "tls".into(), problem: error.to_string() }
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let error =
-        |problem: String| TlsError::File { path: path.into(), what: "certificates", problem };
-    let all: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path)
-        .map_err(|problem| error(problem.to_string()))?
-        .collect();
-    let all = all.map_err(|problem| error(problem.to_string()))?;
-    if all.is_empty() { Err(error("the file has none".into())) } else { Ok(all) }
+/// What is wrong with a file that should have a `what` in it.
+fn unusable(key: &str, path: &Path, what: &str, error: &pem::Error) -> TlsError {
+    let problem = match error {
+        pem::Error::Io(error) if error.kind() == io::ErrorKind::NotFound => "no such file".into(),
+        pem::Error::Io(error) => format!("it cannot be read: {error}"),
+        pem::Error::NoItemsFound => format!("there is no {what} in it"),
+        error => format!("no usable {what}: {error}"),
+    };
+    TlsError::File { key: key.into(), path: path.into(), problem }
 }
 
-fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    PrivateKeyDer::from_pem_file(path).map_err(|problem| TlsError::File {
-        path: path.into(),
-        what: "private key",
-        problem: problem.to_string(),
-    })
+fn certificates(key: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let error = |error: pem::Error| unusable(key, path, "certificate", &error);
+    let all: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).map_err(error)?.collect();
+    let all = all.map_err(error)?;
+    if all.is_empty() { Err(error(pem::Error::NoItemsFound)) } else { Ok(all) }
 }
 
-fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
+fn private_key(key: &str, path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_file(path).map_err(|error| unusable(key, path, "private key", &error))
+}
+
+fn authorities(key: &str, path: &Path) -> Result<RootCertStore, TlsError> {
     let mut store = RootCertStore::empty();
-    for certificate in certificates(path)? {
-        store.add(certificate).map_err(|problem| TlsError::File {
+    for certificate in certificates(key, path)? {
+        store.add(certificate).map_err(|error| TlsError::File {
+            key: key.into(),
             path: path.into(),
-            what: "authority",
-            problem: problem.to_string(),
+            problem: format!("no usable authority: {error}"),
         })?;
     }
     Ok(store)
@@ -135,9 +158,8 @@ fn system_authorities() -> Result<RootCertStore, TlsError> {
     let mut store = RootCertStore::empty();
     store.add_parsable_certificates(found.certs);
     if store.is_empty() {
-        let problem =
-            "the system has no authorities; name a file in upstreams.NAME.tls.authorities";
-        return Err(TlsError::Config(problem.into()));
+        let problem = "it is missing, and the system has no authorities; name a file";
+        return Err(TlsError::Config { key: "tls.authorities".into(), problem: problem.into() });
     }
     Ok(store)
 }

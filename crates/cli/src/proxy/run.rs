@@ -51,8 +51,8 @@ pub(super) fn run(options: &Options, config: Config) -> Result<()> {
         serve(options, &proxy, signals, asks).await;
         anyhow::Ok(())
     })?;
-    if !proxy.shutdown() {
-        tracing::warn!("some requests did not finish within timeouts.drain");
+    if let Err(left) = proxy.shutdown() {
+        tracing::warn!("cut off, not having finished within timeouts.drain: {left}");
     }
     Ok(())
 }

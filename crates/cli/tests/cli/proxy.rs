@@ -14,24 +14,29 @@ use crate::watched::{ask, name_of};
 
 /// A server that answers everything with this word, until the tests end.
 fn upstream(word: &'static str) -> SocketAddr {
+    upstream_with("200 OK", word)
+}
+
+/// The same with another status.
+fn upstream_with(status: &'static str, word: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         for tcp in listener.incoming() {
-            thread::spawn(move || answer(tcp.unwrap(), word));
+            thread::spawn(move || answer(tcp.unwrap(), status, word));
         }
     });
     address
 }
 
-fn answer(mut tcp: TcpStream, word: &str) {
+fn answer(mut tcp: TcpStream, status: &str, word: &str) {
     let mut head = Vec::new();
     let mut byte = [0];
     while tcp.read(&mut byte).is_ok_and(|read| read == 1) {
         head.push(byte[0]);
         if head.ends_with(b"\r\n\r\n") {
             head.clear();
-            let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", word.len());
+            let answer = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n", word.len());
             let _ = tcp.write_all((answer + word).as_bytes());
         }
     }
@@ -99,6 +104,7 @@ fn what_it_counts_is_in_the_vocabulary() {
         names::REQUESTS,
         names::REQUEST,
         names::GATE_LIMIT,
+        names::GATE_TAIL,
         names::ATTEMPTS,
         names::UPSTREAM_WELL,
         names::PROXY_RESPONSES,
@@ -148,6 +154,87 @@ fn the_environment_is_over_the_file_and_flags_are_over_both() {
     }
     let said = run_after("export SEAWALL_PROXY__LIMITS__STREEMS=1", &["proxy", name, "--check"]);
     assert!(said.stderr.contains("streems") && said.stderr.contains("streams"), "{said:?}");
+    assert!(said.stderr.contains("in SEAWALL_PROXY__LIMITS__STREEMS: "), "{said:?}");
+    let last = "export SEAWALL_PROXY__LIMITS__STREAMS=7 SEAWALL_PROXY__UPSTREAMS__DEFAULT__SLOW=1s";
+    let said = run_after(last, &["proxy", name, "--check"]);
+    assert!(said.stderr.contains("in SEAWALL_PROXY__UPSTREAMS__DEFAULT__SLOW: "), "{said:?}");
+    let one_underscore = "export SEAWALL_PROXY_UPSTREAMS_DEFAULT_SLO=70ms SEAWALL_PROXY_PORT=80";
+    let said = run_after(one_underscore, &["proxy", name, "--check"]);
+    assert!(said.status.success() && !said.stdout.contains("SLO"), "{said:?}");
+    let warning = "the variable SEAWALL_PROXY_UPSTREAMS_DEFAULT_SLO sets nothing";
+    assert!(said.stderr.contains(warning), "{said:?}");
+    assert!(!said.stderr.contains("SEAWALL_PROXY_PORT"), "that is Kubernetes' own: {said:?}");
+}
+
+#[test]
+fn the_configuration_that_counts_can_be_printed_and_read_again() {
+    let path = file("proxy-printed.toml");
+    let text = "mode = 'enforce'\ntrust.identities = [{ name = 'a', token = '0123456789abcdef' }]\n\
+                [upstreams.shop]\nreplicas = ['http://127.0.0.1:1']\n\
+                health.probe = { http = '/healthz' }\n\
+                [[routes]]\npath = '/api'\nclass = 'api'\n";
+    std::fs::write(&path, text).unwrap();
+    let name = path.to_str().unwrap();
+    let set = ["--set", "upstreams.shop.slo=70ms", "--listen", "127.0.0.1:2", "--print-config"];
+    let printed = succeed(&[&["proxy", name], &set[..]].concat()).stdout;
+    for expected in ["127.0.0.1:2", "enforce", "slo = \"70ms\"", "/healthz", "queue_max = 1024"] {
+        assert!(printed.contains(expected), "{expected}: {printed}");
+    }
+    std::fs::write(&path, &printed).unwrap();
+    assert_eq!(succeed(&["proxy", name, "--print-config"]).stdout, printed);
+}
+
+#[test]
+fn check_asks_as_the_probe_does() {
+    let sick = upstream_with("404 Not Found", "no");
+    let set = "upstreams.default.health.probe={ http = \"/nothere\" }";
+    let url = format!("http://{sick}");
+    let arguments = ["proxy", "--listen", "127.0.0.1:0", "--upstream", &url, "--set", set];
+    let said = succeed(&[&arguments[..], &["--check"]].concat());
+    let expected = format!("{url}: GET /nothere said 404, so it would not count as well");
+    assert!(said.stdout.contains(&expected), "{said:?}");
+    assert!(said.stderr.contains("not all that it names is there now"), "{said:?}");
+}
+
+#[test]
+fn who_fails_and_who_is_back_is_told() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let proxy = start(&["--upstream", &format!("http://{address}")]);
+    for _ in 0..6 {
+        let refused = "the service behind this proxy refused the connection";
+        assert!(get(&proxy).contains(refused));
+    }
+    let listener = TcpListener::bind(address).unwrap();
+    thread::spawn(move || {
+        for tcp in listener.incoming() {
+            thread::spawn(move || answer(tcp.unwrap(), "200 OK", "back"));
+        }
+    });
+    assert_eq!(get(&proxy), "back");
+    let (_, errors) = proxy.last_words();
+    for (times, text) in [
+        (1, "it fails, and is not left out: no other one is well"),
+        (1, "it answers again"),
+        (0, "and is left out"),
+    ] {
+        assert_eq!(errors.matches(text).count(), times, "{text}: {errors}");
+    }
+    assert!(errors.contains(&format!("http://{address}")), "{errors}");
+}
+
+#[test]
+fn what_is_cut_off_is_counted() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let proxy = start(&["--upstream", &url, "--set", "timeouts.drain=10ms"]);
+    let mut tcp = TcpStream::connect(proxy.address()).unwrap();
+    tcp.write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n").unwrap();
+    let (_open, _) = listener.accept().unwrap();
+    let (_, errors) = proxy.last_words();
+    let expected = "not having finished within timeouts.drain: requests: 1, connections: 1";
+    assert!(errors.contains(expected), "{errors}");
 }
 
 #[test]
@@ -161,11 +248,15 @@ fn what_is_wrong_is_named_with_what_is_allowed() {
     let valid = "upstreams.a.replicas = ['http://127.0.0.1:1']\n";
     for (text, expected) in [
         ("lissten = 'x'", &["line 1", "lissten", "listen"][..]),
-        ("listen = 'x'", &["line 1", "socket address"]),
+        ("listen = 'x'", &["line 1", "\"x\"", "ADDRESS:PORT", "0.0.0.0:8000"]),
+        ("listen = ':8000'", &["line 1", "ADDRESS:PORT in digits"]),
+        ("listen = 8000", &["line 1", "an address in quotes", "ADDRESS:PORT"]),
+        ("metrics.listen = 'localhost:9117'", &["line 1", "localhost", "127.0.0.1:9117"]),
         ("mode = 'strict'", &["observe", "enforce"]),
         ("upstreams.a = {}", &["upstreams.a.replicas: there is none"]),
         ("upstreams.a.replicas = ['ftp://x']", &["ftp://x", "http://HOST:PORT"]),
         ("limits.streams = 0", &["limits.streams: 0 is out of range; allowed is 1 to 10000"]),
+        ("timeouts.head = 100", &["line 1", "a number and a unit in quotes, such as \"100ms\""]),
         ("timeouts.head = '2h'", &["2h", "ns, us, ms, s, m"]),
         ("timeouts.head = '90m'", &["timeouts.head", "allowed is 1ms to 60m"]),
         ("upgrades = ['h2c']", &["upgrades: \"h2c\""]),
@@ -175,10 +266,24 @@ fn what_is_wrong_is_named_with_what_is_allowed() {
         ("[[routes]]\n[[routes]]", &["routes[1].name", "name of its own"]),
         ("upstreams.a.admission.algorithm = 'x'", &["upstreams.a.admission.algorithm", "protego"]),
         ("upstreams.a.admission.algorithm = 'protego'", &["upstreams.a.slo: protego needs it"]),
-        ("upstreams.a.gate.limit.policy = 'x'", &["upstreams.a.", "limit.policy", "knee"]),
+        ("upstreams.a.gate.limit.policy = 'x'", &["upstreams.a.gate.limit.policy: ", "knee"]),
+        ("upstreams.a.gate.limit.fixed = 0", &["upstreams.a.gate.limit.fixed: ", "1 to"]),
+        ("upstreams.a.gate.limit.aimd.decrease = 2", &["upstreams.a.gate.limit.aimd.decrease: "]),
+        ("upstreams.a.gate.queue_max = 0", &["upstreams.a.gate.queue_max: "]),
+        ("upstreams.a.slo = 100", &["line 1", "a number and a unit in quotes"]),
+        ("upstreams.a.health.probe = 'http'", &["\"http\" needs a path: probe = { http = \"/h"]),
+        ("upstreams.a.health.probe = 'grpc'", &["\"grpc\" needs a service", "{ grpc = \"\" }"]),
+        ("upstreams.a.health.probe = 'ping'", &["ping", "\"none\", \"tcp\", { http = "]),
+        ("upstreams.a.health.probe = { ping = '/' }", &["ping", "http", "grpc"]),
+        ("upstreams.a.health.probe = { http = 'x' }", &["upstreams.a.health.probe.http: "]),
         ("upstreams.a.retry.attempts = 0", &["upstreams.a.retry.attempts", "1 to 16"]),
         ("upstreams.a.tls.key = 'x'", &["upstreams.a.tls.key", "give both"]),
-        ("tls = { certificate = '/none.pem', key = '/none.pem' }", &["/none.pem"]),
+        (
+            "tls = { certificate = '/none.pem', key = '/none.pem' }",
+            &["tls.certificate: /none.pem: no such file"],
+        ),
+        ("tls.certificate = '/none.pem'", &["tls.key: it is missing; it goes with tls.certif"]),
+        ("tls.key = '/none.pem'", &["tls.certificate: it is missing; it goes with tls.key"]),
     ] {
         let whole = if text.starts_with("upstreams.a = ") || text.contains("ftp") {
             format!("{text}\n")
@@ -191,6 +296,18 @@ fn what_is_wrong_is_named_with_what_is_allowed() {
         fail(&["proxy", name, "--check"], expected);
         fail(&["proxy", name], expected);
     }
+    let table = "[upstreams.shop]\nreplicas = ['https://127.0.0.1:1']\n";
+    std::fs::write(&path, format!("{table}tls.authorities = '/none.pem'\n")).unwrap();
+    fail(&["proxy", name], &["upstreams.shop.tls.authorities: /none.pem: no such file"]);
+    std::fs::write(&path, format!("{table}tls.authorities = '{name}'\n")).unwrap();
+    fail(&["proxy", name], &["upstreams.shop.tls.authorities: ", "there is no certificate in it"]);
+    let slo = "--slo belongs to --upstream; with a file use --set upstreams.shop.slo=50ms";
+    fail(&["proxy", name, "--slo", "50ms"], &[slo]);
+    fail(&["proxy", "--slo", "50ms"], &["--slo belongs to --upstream"]);
+    fail(&["proxy", name, "--set", "listen"], &["--set listen: write KEY=VALUE"]);
+    fail(&["proxy", name, "--set", "listn=1"], &["in --set listn=1: ", "listen"]);
+    fail(&["proxy", "--listen", ":8000"], &["ADDRESS:PORT in digits"]);
+    fail(&["proxy", "--metrics", "localhost:9117"], &["ADDRESS:PORT in digits"]);
     let nobody = "http://127.0.0.1:1";
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();

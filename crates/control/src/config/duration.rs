@@ -29,7 +29,7 @@ use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::time::nanos;
 
@@ -201,8 +201,22 @@ impl Serialize for Text {
 
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
+        deserializer.deserialize_str(Written)
+    }
+}
+
+/// Reads a text, and says of anything else what it should be.
+struct Written;
+
+impl de::Visitor<'_> for Written {
+    type Value = Text;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a time: a number and a unit in quotes, such as \"100ms\"")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Text, E> {
+        text.parse().map_err(E::custom)
     }
 }
 
@@ -350,6 +364,11 @@ mod tests {
         assert_eq!(text, "slo = \"200us\"\ntimeout = \"1s\"\n");
         let error = toml::from_str::<Config>("slo = '200'").unwrap_err();
         assert!(error.to_string().contains("has no unit"), "{error}");
+        for text in ["slo = 200", "slo = 0.2", "slo = '1s'\ntimeout = 1"] {
+            let error = toml::from_str::<Config>(text).unwrap_err().to_string();
+            let expected = "a number and a unit in quotes, such as \"100ms\"";
+            assert!(error.contains(expected), "{text}: {error}");
+        }
     }
 
     proptest! {

@@ -48,17 +48,17 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// Names the first field that is out of range, and what is allowed.
+    /// Names the first field of this table that is out of range, and what is allowed.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.knee.validate()?;
         self.aimd.validate()?;
-        ConfigError::check_range("limit.fixed", self.fixed, 1..=1 << 20)?;
+        ConfigError::check_range("fixed", self.fixed, 1..=1 << 20)?;
         if NAMES.contains(&self.policy.as_str()) {
             return Ok(());
         }
         let allowed = NAMES.join(", ");
         let problem = format!("\"{}\" is unknown; allowed is one of {allowed}", self.policy);
-        Err(ConfigError::new("limit.policy", problem))
+        Err(ConfigError::new("policy", problem))
     }
 
     /// The chosen policy, with nothing seen. `first` takes the place of its initial limit, if
@@ -108,6 +108,6 @@ mod tests {
     fn an_unknown_name_is_told_what_is_allowed() {
         let error = Config::named("tcp").validate().unwrap_err().to_string();
         let allowed = NAMES.join(", ");
-        assert_eq!(error, format!("limit.policy: \"tcp\" is unknown; allowed is one of {allowed}"));
+        assert_eq!(error, format!("policy: \"tcp\" is unknown; allowed is one of {allowed}"));
     }
 }

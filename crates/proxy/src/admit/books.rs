@@ -240,6 +240,7 @@ impl Books {
             set(names::GATE_LIMIT, name.clone(), f64::from(view.limit));
             set(names::GATE_IN_FLIGHT, name.clone(), f64::from(view.in_flight));
             set(names::GATE_WAITING, name.clone(), f64::from(view.waiting));
+            set(names::GATE_TAIL, name.clone(), state.tail(view.class).as_secs_f64());
             set(names::GATE_DELAY, name, view.age.as_secs_f64());
         }
         for (name, value) in state.metrics().iter() {

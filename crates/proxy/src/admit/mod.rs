@@ -226,13 +226,18 @@ impl Admission {
         }
     }
 
+    /// Requests that are with the upstream, or wait for it.
+    pub(crate) fn outstanding(&self) -> u32 {
+        self.owned.lock().state.outstanding()
+    }
+
     /// Tells the recorder what is so now.
     pub(crate) fn publish(&self) -> Load {
         let now = clock::now();
         let Owned { state, books } = &mut *self.owned.lock();
         books.publish(state, now);
         Load {
-            outstanding: state.gate.in_flight() + state.gate.waiting(),
+            outstanding: state.outstanding(),
             queue_delay: state.gate.queue_delay(now),
             waited: books.waited_in_all(),
             sessions: state.session_count(),

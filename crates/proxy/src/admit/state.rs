@@ -35,6 +35,7 @@ pub(super) struct State {
     tells: bool,
     /// How long requests of each class take behind, learned classes first.
     tails: Vec<RunQueue>,
+    slo: Option<Duration>,
     /// The classes that routes give.
     names: Vec<String>,
     /// Spreads those who are sent away.
@@ -94,6 +95,7 @@ impl State {
             entry,
             tells,
             tails: vec![RunQueue::new(1); Class::COUNT + names.len()],
+            slo: config.slo,
             names: names.to_vec(),
             rng: Rng::new(init.seed),
             armed: Instant::NEVER,
@@ -121,7 +123,7 @@ impl State {
             window_ack: told.fields.ack.unwrap_or(0),
             waited: Duration::ZERO,
             network_p99: Duration::ZERO,
-            service_p99: Some(self.tails[usize::from(class.0)].service_p99()),
+            service_p99: Some(self.tail(class)),
             queue: (self.gate.waiting() as usize, wait),
             grace: Duration::ZERO,
             excess,
@@ -181,6 +183,7 @@ impl State {
         Box::new(Refusal {
             rejected,
             told: parts::Refusal::new(&rejected, is_late, name, &news, spread),
+            slo: self.slo.map(|slo| (slo, self.tail(context.class()))),
         })
     }
 
@@ -302,12 +305,22 @@ impl State {
         both.into_iter().flatten().min().unwrap_or(Instant::NEVER)
     }
 
+    /// Time that 99 % of a class take behind; zero before the first.
+    pub(super) fn tail(&self, class: Class) -> Duration {
+        self.tails[usize::from(class.0)].service_p99()
+    }
+
     /// What a class is called.
     pub(super) fn name(&self, class: Class) -> String {
         match usize::from(class.0).checked_sub(Class::COUNT) {
             Some(named) => self.names[named].clone(),
             None => self.classes.name(class),
         }
+    }
+
+    /// Requests that are with the upstream, or wait for it.
+    pub(super) fn outstanding(&self) -> u32 {
+        self.gate.in_flight() + self.gate.waiting()
     }
 
     /// What the algorithm has to show.

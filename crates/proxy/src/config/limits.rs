@@ -64,7 +64,9 @@ pub struct Timeouts {
     /// 30s.
     #[serde(with = "duration")]
     pub stall: Duration,
-    /// How long a connection to an upstream may take, name and TLS included. Default 1s.
+    /// How long a request may wait for a connection to a replica, whichever is first: one that
+    /// comes free, or a new one, name and TLS included. Default 1s. When it is over, and no other
+    /// replica is left, the same one is tried again, `retry.attempts` times in all.
     #[serde(with = "duration")]
     pub connect: Duration,
     /// How long an upstream may take until the head of its response; a route may say otherwise.

@@ -1,5 +1,6 @@
 //! Everything that can be set: one TOML file, and environment variables over it.
 
+mod address;
 mod error;
 mod limits;
 mod read;
@@ -8,9 +9,10 @@ mod tls;
 mod trust;
 mod upstream;
 
+pub use address::address;
 pub use error::ConfigError;
 pub use limits::{Limits, Timeouts};
-pub use read::{ReadError, from_environment, from_layers};
+pub use read::{ReadError, Setting, from_environment, from_layers, unknown_variables};
 pub use route::Route;
 pub use tls::{ListenerTls, UpstreamTls};
 pub(crate) use upstream::SLO_UNSET;
@@ -32,6 +34,7 @@ use crate::admit::NAMED_MAX;
 pub struct Config {
     /// Where to listen, for HTTP/1.1 and HTTP/2 alike; port 0 lets the system choose. Default
     /// `127.0.0.1:8000`: reachable from this machine only. Cannot change while the proxy runs.
+    #[serde(deserialize_with = "address::read")]
     pub listen: SocketAddr,
     /// Whether requests are refused: `observe`, the default here, decides and counts and lets
     /// everybody in; under `enforce` who is to wait waits, and who is to be refused is refused.
@@ -91,6 +94,7 @@ pub enum Forwarded {
 pub struct Metrics {
     /// Where to serve them, such as `127.0.0.1:9117`; nowhere by default. Cannot change while the
     /// proxy runs.
+    #[serde(deserialize_with = "address::read_option")]
     pub listen: Option<SocketAddr>,
     /// Names under which browsers may ask for them, beside loopback names and addresses; `"*"` for
     /// all.
@@ -143,6 +147,8 @@ impl Config {
                 return Err(ConfigError::new("upgrades", problem));
             }
         }
+        let tls = self.tls.as_ref().map_or(Ok(()), ListenerTls::validate);
+        tls.map_err(|error| error.within("tls"))?;
         self.limits.validate().map_err(|error| error.within("limits"))?;
         self.timeouts.validate().map_err(|error| error.within("timeouts"))?;
         if self.upstreams.is_empty() {

@@ -15,6 +15,22 @@ use super::{Config, ConfigError};
 /// What the names of variables begin with.
 const PREFIX: &str = "SEAWALL_PROXY__";
 
+/// What the names of variables begin with that are probably meant for the proxy, and of those
+/// what Kubernetes gives each pod beside a service called `seawall-proxy`.
+const MEANT: &str = "SEAWALL_PROXY_";
+const KUBERNETES: [&str; 2] = ["SEAWALL_PROXY_SERVICE_", "SEAWALL_PROXY_PORT"];
+
+/// A key with its value, over what the file says.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Setting {
+    /// Where it is from, for messages: a variable's name, or a flag.
+    pub source: String,
+    /// The dotted key.
+    pub key: String,
+    /// The value, as in TOML; what is none is a text.
+    pub value: String,
+}
+
 /// Why there is no configuration.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -47,16 +63,29 @@ impl From<ConfigError> for ReadError {
     }
 }
 
-/// The variables of this process that set keys of the configuration, as dotted keys with texts.
-pub fn from_environment() -> Vec<(String, String)> {
+/// The variables of this process that set keys of the configuration.
+pub fn from_environment() -> Vec<Setting> {
     let named = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-        let name = name.into_string().ok()?;
-        let key = name.strip_prefix(PREFIX)?.to_ascii_lowercase().replace("__", ".");
-        Some((key, value.into_string().ok()?))
+        let source = name.into_string().ok()?;
+        let key = source.strip_prefix(PREFIX)?.to_ascii_lowercase().replace("__", ".");
+        Some(Setting { key, value: value.into_string().ok()?, source })
     };
     let mut variables: Vec<_> = std::env::vars_os().filter_map(named).collect();
     variables.sort();
     variables
+}
+
+/// The variables of this process that look as if they were to set keys, and do not.
+pub fn unknown_variables() -> Vec<String> {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let is_unknown = |name: &String| {
+        name.starts_with(MEANT)
+            && !name.starts_with(PREFIX)
+            && !KUBERNETES.iter().any(|prefix| name.starts_with(prefix))
+    };
+    let mut names: Vec<_> = names.filter(is_unknown).collect();
+    names.sort();
+    names
 }
 
 /// Reads a file (its name and text) and puts keys with their values over it, the last of the same
@@ -65,10 +94,7 @@ pub fn from_environment() -> Vec<(String, String)> {
 /// # Errors
 ///
 /// Names the file with line and column, or the key, and what is allowed.
-pub fn from_layers(
-    file: Option<(&str, &str)>,
-    settings: &[(String, String)],
-) -> Result<Config, ReadError> {
+pub fn from_layers(file: Option<(&str, &str)>, settings: &[Setting]) -> Result<Config, ReadError> {
     let mut table = Table::new();
     if let Some((name, text)) = file {
         let wrong = |error: toml::de::Error| {
@@ -79,19 +105,35 @@ pub fn from_layers(
         toml::from_str::<Config>(text).map_err(wrong)?;
         table = text.parse().map_err(wrong)?;
     }
-    for (key, value) in settings {
-        insert(&mut table, key, literal(value)).map_err(|problem| ReadError::Text {
-            source: format!("the setting {key}={value}"),
-            problem,
-        })?;
-    }
-    let config = Config::deserialize(table).map_err(|error| ReadError::Text {
-        source: "the configuration".into(),
-        // The second line of the message names the key.
-        problem: error.to_string().trim_end().replace('\n', " "),
-    })?;
+    let config = match layered(table.clone(), settings)? {
+        Ok(config) => config,
+        Err(problem) => {
+            let source = to_blame(&table, settings, &problem);
+            let source = source.map_or("the configuration", |setting| setting.source.as_str());
+            return Err(ReadError::Text { source: source.to_owned(), problem });
+        }
+    };
     config.validate()?;
     Ok(config)
+}
+
+/// The table with the settings over it, as a configuration, or what is wrong with that.
+fn layered(mut table: Table, settings: &[Setting]) -> Result<Result<Config, String>, ReadError> {
+    for Setting { source, key, value } in settings {
+        insert(&mut table, key, literal(value))
+            .map_err(|problem| ReadError::Text { source: source.clone(), problem })?;
+    }
+    // The second line of the message names the key.
+    let problem = |error: toml::de::Error| error.to_string().trim_end().replace('\n', " ");
+    Ok(Config::deserialize(table).map_err(problem))
+}
+
+/// The first setting that leads to `problem`.
+fn to_blame<'a>(table: &Table, settings: &'a [Setting], problem: &str) -> Option<&'a Setting> {
+    (0..settings.len()).find_map(|last| {
+        let read = layered(table.clone(), &settings[..=last]);
+        matches!(read, Ok(Err(found)) if found == problem).then(|| &settings[last])
+    })
 }
 
 /// A value as in TOML; what is none is a string.

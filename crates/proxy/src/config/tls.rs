@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::ConfigError;
 
 /// TLS for clients. The files are read again when they change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct ListenerTls {
     /// The proxy's certificate chain, a PEM file.
     pub certificate: PathBuf,
@@ -16,8 +16,22 @@ pub struct ListenerTls {
     pub key: PathBuf,
     /// Authorities of clients' certificates, a PEM file: clients must then have one. Default: no
     /// client needs a certificate.
-    #[serde(default)]
     pub client_authorities: Option<PathBuf>,
+}
+
+impl ListenerTls {
+    pub(super) fn validate(&self) -> Result<(), ConfigError> {
+        let is_missing = |path: &PathBuf| path.as_os_str().is_empty();
+        if is_missing(&self.certificate) {
+            let problem = "it is missing; it goes with tls.key";
+            return Err(ConfigError::new("certificate", problem));
+        }
+        if is_missing(&self.key) {
+            let problem = "it is missing; it goes with tls.certificate";
+            return Err(ConfigError::new("key", problem));
+        }
+        Ok(())
+    }
 }
 
 /// TLS to replicas whose address begins with `https://`.

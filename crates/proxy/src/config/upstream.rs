@@ -138,7 +138,8 @@ impl Retry {
     }
 }
 
-/// Which replicas are left out. When none is left, all are tried.
+/// Which replicas are left out. The last that is well never is; when no probe is answered, all are
+/// tried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Health {
@@ -167,7 +168,7 @@ pub struct Health {
 }
 
 /// How a replica is asked whether it is well.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Probe {
     /// Not at all.
@@ -179,6 +180,47 @@ pub enum Probe {
     Http(String),
     /// `grpc.health.v1.Health/Check` of this service; empty for the server as a whole.
     Grpc(String),
+}
+
+impl<'de> Deserialize<'de> for Probe {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ProbeVisitor)
+    }
+}
+
+struct ProbeVisitor;
+
+impl<'de> de::Visitor<'de> for ProbeVisitor {
+    type Value = Probe;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(r#""none", "tcp", { http = "/healthz" } or { grpc = "SERVICE" }"#)
+    }
+
+    fn visit_str<E: de::Error>(self, word: &str) -> Result<Probe, E> {
+        match word {
+            "none" => Ok(Probe::None),
+            "tcp" => Ok(Probe::Tcp),
+            "http" => Err(E::custom(r#""http" needs a path: probe = { http = "/healthz" }"#)),
+            "grpc" => Err(E::custom(
+                r#""grpc" needs a service, "" for all of them: probe = { grpc = "" }"#,
+            )),
+            other => Err(E::invalid_value(de::Unexpected::Str(other), &self)),
+        }
+    }
+
+    fn visit_map<A: de::MapAccess<'de>>(self, mut table: A) -> Result<Probe, A::Error> {
+        let probe = match table.next_entry::<String, String>()? {
+            Some((kind, path)) if kind == "http" => Probe::Http(path),
+            Some((kind, service)) if kind == "grpc" => Probe::Grpc(service),
+            Some((other, _)) => return Err(de::Error::unknown_field(&other, &["http", "grpc"])),
+            None => return Err(de::Error::invalid_length(0, &self)),
+        };
+        match table.next_key::<String>()? {
+            None => Ok(probe),
+            Some(_) => Err(de::Error::invalid_length(2, &self)),
+        }
+    }
 }
 
 impl Default for Health {
@@ -207,6 +249,8 @@ impl Upstream {
             let allowed = Duration::from_micros(10)..=Duration::from_secs(600);
             ConfigError::check_time("slo", slo, allowed)?;
         }
+        let limit = self.gate.limit.validate().map_err(ConfigError::from);
+        limit.map_err(|error| error.within("gate.limit"))?;
         self.gate.validate()?;
         self.classes.validate()?;
         self.algorithm().map_err(|error| ConfigError::from(error).within("admission"))?;

@@ -28,7 +28,7 @@ use crate::admit::Permit;
 use crate::listen::Connection;
 use crate::route::Route;
 use crate::shared::State;
-use crate::upstream::{Attempt, Lease, Replica, Tried, Wants};
+use crate::upstream::{Attempt, ConnectError, Lease, Replica, Tried, Wants};
 
 /// A connection that was idle for so long may have been closed by its server just now: that a
 /// request was lost on it says more about the connection than about the request.
@@ -128,6 +128,8 @@ impl Call<'_> {
         let upstream = &self.route.upstream;
         upstream.on_call();
         let (mut tried, mut sent) = (Tried::default(), 0_u8);
+        // Attempts to connect to the last replica that is left, beyond the first.
+        let mut waits = 0_u8;
         let mut replica = upstream.choose(clock::now(), &tried).expect("none was tried");
         loop {
             tried.insert(replica);
@@ -173,6 +175,16 @@ impl Call<'_> {
             {
                 tracing::debug!(?end, next, "sent to another replica");
                 replica = next;
+                continue;
+            }
+            // Nobody else is left, and nothing was sent: who accepts slowly may do so now.
+            let may_wait =
+                matches!(ended, Ended::Unreachable(Failure::Connect(ConnectError::TimedOut(_))))
+                    && failed.others == 0
+                    && content.is_whole();
+            if may_wait && waits + 1 < upstream.config.retry.attempts && !self.deadline.is_over(now)
+            {
+                waits += 1;
                 continue;
             }
             let failure = match ended {
@@ -263,7 +275,7 @@ impl Call<'_> {
         }
     }
 
-    async fn lease(&self, replica: &Replica, is_fresh: bool) -> Result<Lease, Ended> {
+    async fn lease(&self, replica: &Arc<Replica>, is_fresh: bool) -> Result<Lease, Ended> {
         let wants = match (self.switches, self.is_grpc) {
             (true, _) => Wants::Http1,
             (false, true) => Wants::Http2,

@@ -121,14 +121,26 @@ impl Failure {
             Self::TooLong => "the body is longer than is allowed".into(),
             Self::ClientStalled => "the body did not come in time".into(),
             Self::ClientGone => "the body broke off".into(),
-            Self::Connect(error) => error.to_string(),
-            Self::Lost(error) => format!("the upstream's response was lost: {error}"),
-            Self::TimedOut => "the upstream's response did not begin in time".into(),
+            Self::Connect(ConnectError::Refused) => {
+                "the service behind this proxy refused the connection".into()
+            }
+            Self::Connect(ConnectError::TimedOut(time)) => {
+                format!("the service behind this proxy took no connection within {time:?}")
+            }
+            Self::Connect(error) => {
+                format!("the service behind this proxy cannot be reached: {error}")
+            }
+            Self::Lost(error) => {
+                format!("the response of the service behind this proxy was lost: {error}")
+            }
+            Self::TimedOut => {
+                "the response of the service behind this proxy did not begin in time".into()
+            }
             Self::Expired => "the request's deadline has passed".into(),
             Self::Unidentified => "the sender must say who it is".into(),
             Self::Refused(refusal, _) => match refusal.told.kind {
                 Kind::Expired => "the request's deadline has passed".into(),
-                _ => refusal.rejected.to_string(),
+                _ => refusal.to_string(),
             },
         }
     }

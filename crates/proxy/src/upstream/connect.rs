@@ -68,8 +68,10 @@ impl Dialer {
     pub(crate) fn new(endpoint: &Endpoint, config: &config::Upstream) -> Result<Self, TlsError> {
         let tls = if endpoint.tls {
             let name = config.tls.server_name.as_ref().unwrap_or(&endpoint.host);
-            let name = ServerName::try_from(name.clone())
-                .map_err(|_| TlsError::Config(format!("\"{name}\" cannot be in a certificate")))?;
+            let name = ServerName::try_from(name.clone()).map_err(|_| TlsError::Config {
+                key: "tls.server_name".into(),
+                problem: format!("\"{name}\" cannot be in a certificate"),
+            })?;
             let usual = tls::connector(&config.tls, config.protocol)?;
             let http1 = tls::connector(&config.tls, Protocol::Http1)?;
             Some(Tls { name, usual, http1 })

@@ -21,6 +21,19 @@ pub(crate) struct Health {
     ejections: AtomicU32,
     /// Until when it is left out, in nanoseconds.
     ejected_until: AtomicU64,
+    /// That it fails was said, and it has answered nothing since.
+    is_failing: AtomicBool,
+}
+
+/// What follows from a request that was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Loss {
+    /// Nothing yet.
+    Counted,
+    /// The replica is left out from now on, for so long.
+    LeftOut(Duration),
+    /// It would be left out, were another one well. Said once.
+    Last,
 }
 
 impl Default for Health {
@@ -30,6 +43,7 @@ impl Default for Health {
             lost: AtomicU32::new(0),
             ejections: AtomicU32::new(0),
             ejected_until: AtomicU64::new(0),
+            is_failing: AtomicBool::new(false),
         }
     }
 }
@@ -45,8 +59,13 @@ impl Health {
         self.is_up.swap(is_up, Relaxed) != is_up
     }
 
-    /// A request was answered.
-    pub(super) fn on_success(&self) {
+    /// Whether as many requests were lost in a row as others are left out for.
+    pub(super) fn fails(&self, config: &config::Health) -> bool {
+        config.eject_after != 0 && self.lost.load(Relaxed) >= config.eject_after
+    }
+
+    /// A request was answered; true if that it fails had been said.
+    pub(super) fn on_success(&self) -> bool {
         // Read first: in all but a few cases nothing has to be written.
         if self.lost.load(Relaxed) != 0 {
             self.lost.store(0, Relaxed);
@@ -54,19 +73,29 @@ impl Health {
         if self.ejections.load(Relaxed) != 0 {
             self.ejections.store(0, Relaxed);
         }
+        self.is_failing.load(Relaxed) && self.is_failing.swap(false, Relaxed)
     }
 
-    /// A request was lost; true if the replica is left out from now on.
-    pub(super) fn on_failure(&self, now: Instant, config: &config::Health) -> bool {
-        let lost = self.lost.fetch_add(1, Relaxed) + 1;
-        if config.eject_after == 0 || lost < config.eject_after || !self.is_well(now) {
-            return false;
+    /// A request was lost. The last replica that is well is never left out.
+    pub(super) fn on_failure(
+        &self,
+        now: Instant,
+        config: &config::Health,
+        is_last: impl FnOnce() -> bool,
+    ) -> Loss {
+        self.lost.fetch_add(1, Relaxed);
+        if !self.fails(config) || !self.is_well(now) {
+            return Loss::Counted;
+        }
+        let was_said = self.is_failing.swap(true, Relaxed);
+        if is_last() {
+            return if was_said { Loss::Counted } else { Loss::Last };
         }
         self.lost.store(0, Relaxed);
         let earlier = self.ejections.fetch_add(1, Relaxed).min(16);
         let time = config.eject_for.saturating_mul(1 << earlier).min(EJECTED_MAX);
         self.ejected_until.store((now + time).as_nanos(), Relaxed);
-        true
+        Loss::LeftOut(time)
     }
 }
 
@@ -80,28 +109,45 @@ mod tests {
         config::Health { eject_after: 3, ..config::Health::default() }
     }
 
+    /// A request was lost, and others are well.
+    fn lose(health: &Health, now: Instant, config: &config::Health) -> bool {
+        matches!(health.on_failure(now, config, || false), Loss::LeftOut(_))
+    }
+
     #[test]
     fn failures_in_a_row_leave_it_out_longer_each_time() {
         let (health, config) = (Health::default(), config());
         let mut now = NOW;
         for seconds in [1, 2, 4] {
-            assert!(!health.on_failure(now, &config) && !health.on_failure(now, &config));
-            assert!(health.on_failure(now, &config) && !health.is_well(now));
+            assert!(!lose(&health, now, &config) && !lose(&health, now, &config));
+            assert!(lose(&health, now, &config) && !health.is_well(now));
             let back = now + Duration::from_secs(seconds);
             assert!(!health.is_well(back - Duration::from_nanos(1)) && health.is_well(back));
             now = back;
         }
-        health.on_success();
-        assert!((0..3).any(|_| health.on_failure(now, &config)));
+        assert!(health.on_success() && !health.on_success(), "that it is back is told once");
+        assert!((0..3).any(|_| lose(&health, now, &config)));
         assert!(health.is_well(now + Duration::from_secs(1)), "it begins anew");
+    }
+
+    #[test]
+    fn the_last_that_is_well_is_never_left_out() {
+        let (health, config) = (Health::default(), config());
+        let lose_last = || health.on_failure(NOW, &config, || true);
+        let told: Vec<_> = (0..20).map(|_| lose_last()).collect();
+        assert_eq!(told.iter().position(|loss| *loss == Loss::Last), Some(2));
+        assert_eq!(told.iter().filter(|loss| **loss != Loss::Counted).count(), 1, "said once");
+        assert!(health.is_well(NOW) && health.fails(&config));
+        assert!(lose(&health, NOW, &config), "another one is well again");
+        assert!(health.on_success() && !health.fails(&config));
     }
 
     #[test]
     fn an_answer_in_between_starts_the_count_anew() {
         let (health, config) = (Health::default(), config());
         for _ in 0..10 {
-            assert!(!health.on_failure(NOW, &config) && !health.on_failure(NOW, &config));
-            health.on_success();
+            assert!(!lose(&health, NOW, &config) && !lose(&health, NOW, &config));
+            assert!(!health.on_success());
         }
         assert!(health.is_well(NOW));
     }
@@ -111,12 +157,12 @@ mod tests {
         let (health, config) = (Health::default(), config());
         let mut now = NOW;
         for _ in 0..100 {
-            (0..3).for_each(|_| _ = health.on_failure(now, &config));
+            (0..3).for_each(|_| _ = lose(&health, now, &config));
             now = now + EJECTED_MAX;
             assert!(health.is_well(now));
         }
         let off = config::Health { eject_after: 0, ..config };
-        assert!(!(0..1000).any(|_| health.on_failure(now, &off)));
+        assert!(!(0..1000).any(|_| lose(&health, now, &off)));
     }
 
     #[test]

@@ -3,12 +3,13 @@
 mod books;
 mod connect;
 mod health;
+mod line;
 mod pool;
 mod probe;
 mod replica;
 
 pub(crate) use books::Attempt;
-pub(crate) use connect::{ConnectError, Dialer};
+pub(crate) use connect::ConnectError;
 pub(crate) use pool::{Lease, Sender, Wants};
 pub(crate) use replica::Replica;
 
@@ -28,6 +29,7 @@ use tokio::task::AbortHandle;
 use crate::admit::{Admission, Load};
 use crate::config::{self, Config};
 use crate::tls::TlsError;
+use health::Loss;
 
 /// A service, which any of its replicas can serve.
 #[derive(Debug)]
@@ -80,7 +82,7 @@ impl Upstream {
             let same = all.into_iter().find(|replica| replica.is(endpoint, config));
             replicas.push(match same {
                 Some(same) => same.clone(),
-                None => Arc::new(Replica::new(endpoint, config, workers)?),
+                None => Arc::new(Replica::new(name, endpoint, config, workers)?),
             });
         }
         let classes = whole.classes_of(name);
@@ -183,7 +185,7 @@ impl Upstream {
 
     /// A replica answered, its head after `latency`.
     pub(crate) fn on_reply(&self, now: Instant, replica: usize, reply: Answered) {
-        self.replicas[replica].health.on_success();
+        self.on_success(replica);
         self.replicas[replica].books.count(Attempt::Answered);
         if self.replicas.len() > 1 {
             self.selector.lock().on_reply(now, replica, reply);
@@ -192,7 +194,7 @@ impl Upstream {
 
     /// A replica refused a request.
     pub(crate) fn on_refusal(&self, now: Instant, replica: usize, rejected: &Rejected) {
-        self.replicas[replica].health.on_success(); // it is there, and says what it has to
+        self.on_success(replica); // it is there, and says what it has to
         self.replicas[replica].books.count(Attempt::Refused);
         if self.replicas.len() > 1 {
             let Rejected { stage, predicted_delay, .. } = *rejected;
@@ -203,10 +205,28 @@ impl Upstream {
     /// A replica could not be reached, was lost, or did not answer in time.
     pub(crate) fn on_lost(&self, now: Instant, replica: usize, attempt: Attempt) {
         self.replicas[replica].books.count(attempt);
-        let is_out = self.replicas[replica].health.on_failure(now, &self.config.health);
-        if is_out {
-            let replica = &self.replicas[replica];
-            tracing::warn!(upstream = self.name, %replica, "left out for a while: it fails");
+        let others = || self.replicas.iter().enumerate().filter(|(index, _)| *index != replica);
+        let is_last = || !others().any(|(_, other)| other.is_well(now));
+        let lost = &self.replicas[replica];
+        let (upstream, replica) = (&self.name, lost);
+        match lost.health.on_failure(now, &self.config.health, is_last) {
+            Loss::Counted => {}
+            Loss::LeftOut(time) => {
+                tracing::warn!(upstream, %replica, "it fails, and is left out for {time:?}");
+            }
+            Loss::Last => {
+                let last = "it fails, and is not left out: no other one is well";
+                tracing::warn!(upstream, %replica, "{last}");
+            }
+        }
+    }
+
+    /// A replica is there.
+    fn on_success(&self, replica: usize) {
+        let replica = &self.replicas[replica];
+        if replica.health.on_success() {
+            // As loud as that it fails: who was told of that wants to know that it is over.
+            tracing::warn!(upstream = self.name, %replica, "it answers again");
         }
     }
 }
@@ -216,7 +236,8 @@ impl Upstream {
     pub(crate) fn publish(&self) -> Load {
         let now = clock::now();
         for replica in &self.replicas {
-            replica.books.publish(&self.name, replica, replica.is_well(now));
+            let is_well = replica.is_well(now) && !replica.health.fails(&self.config.health);
+            replica.books.publish(&self.name, replica, is_well);
         }
         let counts = self.retry.lock().counts();
         let before = std::mem::replace(&mut *self.counted.lock(), counts);

@@ -1,7 +1,7 @@
 //! Connections that are open, of one worker to one replica.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use hyper::body::Incoming;
@@ -11,8 +11,11 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use seawall_control::Instant;
 use seawall_tower::clock;
+use tokio::sync::oneshot;
+use tokio::time::{Instant as TokioInstant, timeout_at};
 
 use super::connect::{ConnectError, Stream};
+use super::line::{Connected, Handed, Line};
 use super::replica::Replica;
 use crate::config::{Connections, Limits, Protocol};
 use crate::forward::RequestBody;
@@ -30,13 +33,17 @@ const CONNECTION_WINDOW: u32 = 4 << 20;
 #[derive(Debug)]
 pub(crate) struct Pool {
     config: Connections,
+    /// The worker whose pool it is.
+    worker: usize,
+    /// Who waits for an HTTP/1.1 connection.
+    line: Line,
     /// HTTP/1.1 connections without a request, the one used last at the end.
     idle: Mutex<Vec<Idle>>,
     shared: Mutex<Vec<Multiplexed>>,
     /// Held while an HTTP/2 connection is opened, so that many requests open one.
     opening: tokio::sync::Mutex<()>,
-    /// When the last attempt to open one failed, in nanoseconds.
-    failed_at: AtomicU64,
+    /// When the last attempt to open one failed, and why.
+    failed: Mutex<Option<(Instant, ConnectError)>>,
     /// Whether the replica last agreed on HTTP/1.1 although it could have had HTTP/2.
     prefers_http1: AtomicBool,
 }
@@ -111,53 +118,79 @@ impl Sender {
 }
 
 impl Pool {
-    pub(super) fn new(config: Connections) -> Self {
+    pub(super) fn new(config: Connections, worker: usize) -> Self {
         Self {
             config,
+            worker,
+            line: Line::default(),
             idle: Mutex::default(),
             shared: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
-            failed_at: AtomicU64::new(0),
+            failed: Mutex::default(),
             prefers_http1: AtomicBool::new(false),
         }
     }
 
-    /// A connection for a request to `replica`, whose pool this is; a new one if `is_fresh`.
+    /// A connection for a request to `replica`, whose pool this is, within `patience`; none that
+    /// has been idle if `is_fresh`.
     pub(crate) async fn lease(
         &self,
-        replica: &Replica,
+        replica: &Arc<Replica>,
         wants: Wants,
         is_fresh: bool,
         patience: Duration,
         limits: &Limits,
     ) -> Result<Lease, ConnectError> {
+        let until = TokioInstant::now() + patience;
         let agrees = replica.dialer.speaks_tls();
         let is_http1 = match (replica.protocol(), wants) {
             (_, Wants::Http1) | (Protocol::Http1, _) => true,
             (Protocol::Auto, Wants::Any) => !agrees,
             _ => false,
         };
-        if is_http1 {
-            let idle = if is_fresh { None } else { self.idle().await };
-            if let Some(lease) = idle {
-                return Ok(lease);
-            }
-            let (stream, _) = replica.dialer.dial(true, patience).await?;
-            return open_http1(stream, limits).await;
-        }
-        if !is_fresh {
-            if let Some(lease) = self.multiplexed() {
+        loop {
+            if !is_http1
+                && !is_fresh
+                && let Some(lease) = self.multiplexed()
+            {
                 return Ok(lease);
             }
             // Where versions are agreed on, there may be connections of the other one.
-            if agrees
-                && replica.protocol() == Protocol::Auto
+            let may_be_http1 = is_http1 || (agrees && replica.protocol() == Protocol::Auto);
+            if may_be_http1
+                && !is_fresh
                 && let Some(lease) = self.idle().await
             {
                 return Ok(lease);
             }
+            let will_be_http1 = is_http1 || (may_be_http1 && self.prefers_http1.load(Relaxed));
+            if !will_be_http1 {
+                return self.open(replica, agrees, patience, limits).await;
+            }
+            let opening =
+                Opening { replica: replica.clone(), is_http1, patience, limits: limits.clone() };
+            let handed = self.wait_in_line(opening, until).await;
+            let Some(Connected { mut sender, is_new }) = handed? else { continue };
+            if sender.is_ready() || sender.ready().await.is_ok() {
+                let idle_for = if is_new { None } else { Some(Duration::ZERO) };
+                return Ok(Lease { sender: Sender::Http1(sender), idle_for });
+            }
         }
-        self.open(replica, agrees, patience, limits).await
+    }
+
+    /// Waits for a connection of HTTP/1.1, a new one or one whose request has ended.
+    async fn wait_in_line(&self, opening: Opening, until: TokioInstant) -> Handed {
+        let patience = opening.patience;
+        let (told, opens) = self.line.join();
+        let mut place = Place { pool: self, told };
+        if opens {
+            tokio::spawn(opening.run(self.worker));
+        }
+        match timeout_at(until, &mut place.told).await {
+            Ok(Ok(handed)) => handed,
+            Ok(Err(_)) => Ok(None),
+            Err(_) => Err(ConnectError::TimedOut(patience)),
+        }
     }
 
     /// An idle HTTP/1.1 connection that is still open: the one used last, so that those which are
@@ -194,21 +227,20 @@ impl Pool {
         patience: Duration,
         limits: &Limits,
     ) -> Result<Lease, ConnectError> {
-        if agrees && self.prefers_http1.load(Relaxed) {
-            return self.open_agreed(replica, agrees, patience, limits).await;
-        }
         let asked = clock::now();
         let opening = self.opening.lock().await;
         if let Some(lease) = self.multiplexed() {
             return Ok(lease);
         }
         // Who has waited for an attempt that failed does not make one more each.
-        if self.failed_at.load(Relaxed) > asked.as_nanos() {
-            return Err(ConnectError::Failed("the last attempt failed just now".into()));
+        if let Some((at, error)) = &*self.failed.lock()
+            && *at > asked
+        {
+            return Err(error.clone());
         }
         let opened = self.open_agreed(replica, agrees, patience, limits).await;
-        if opened.is_err() {
-            self.failed_at.store(clock::now().as_nanos(), Relaxed);
+        if let Err(error) = &opened {
+            *self.failed.lock() = Some((clock::now(), error.clone()));
         }
         drop(opening);
         opened
@@ -229,7 +261,8 @@ impl Pool {
             return if replica.protocol() == Protocol::Http2 {
                 Err(ConnectError::Http("the replica does not speak HTTP/2".into()))
             } else {
-                open_http1(stream, limits).await
+                let sender = open_http1(stream, limits).await?;
+                Ok(Lease { sender: Sender::Http1(sender), idle_for: None })
             };
         }
         let connection = open_http2(stream, limits).await?;
@@ -241,10 +274,79 @@ impl Pool {
     /// Takes a connection back, whose request has ended.
     pub(crate) fn give_back(&self, sender: Sender) {
         let Sender::Http1(sender) = sender else { return };
+        self.put(Connected { sender, is_new: false });
+    }
+
+    /// Gives a connection to the first who waits for one, or keeps it.
+    fn put(&self, connected: Connected) {
+        if connected.sender.is_closed() {
+            return;
+        }
+        let Some(Ok(Some(Connected { sender, .. }))) = self.line.hand(Ok(Some(connected))) else {
+            return;
+        };
         let mut idle = self.idle.lock();
-        if !sender.is_closed() && idle.len() < self.config.idle {
+        if idle.len() < self.config.idle {
             idle.push(Idle { sender, since: clock::now() });
         }
+    }
+}
+
+/// A place in the line. Who leaves it does not take a connection along.
+struct Place<'a> {
+    pool: &'a Pool,
+    told: oneshot::Receiver<Handed>,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.told.close();
+        if let Ok(Ok(Some(connected))) = self.told.try_recv() {
+            self.pool.put(connected);
+        }
+    }
+}
+
+/// Opens connections for those who wait in the line of a replica.
+struct Opening {
+    replica: Arc<Replica>,
+    /// Only HTTP/1.1 will do; else it is agreed on.
+    is_http1: bool,
+    patience: Duration,
+    limits: Limits,
+}
+
+impl Opening {
+    async fn run(self, worker: usize) {
+        let pool = self.replica.pool(worker);
+        loop {
+            match self.open(pool).await {
+                Ok(Some(sender)) => pool.put(Connected { sender, is_new: true }),
+                Ok(None) => pool.line.wake_all(),
+                // Each who waits has a time of its own.
+                Err(ConnectError::TimedOut(_)) => {}
+                Err(error) => _ = pool.line.hand(Err(error)),
+            }
+            if !pool.line.goes_on() {
+                return;
+            }
+        }
+    }
+
+    /// A new connection of HTTP/1.1; `None` if the replica agreed on HTTP/2 now.
+    async fn open(
+        &self,
+        pool: &Pool,
+    ) -> Result<Option<http1::SendRequest<RequestBody>>, ConnectError> {
+        let dialer = &self.replica.dialer;
+        let (stream, is_http2) = dialer.dial(self.is_http1, self.patience).await?;
+        if is_http2 {
+            pool.prefers_http1.store(false, Relaxed);
+            let connection = open_http2(stream, &self.limits).await?;
+            pool.shared.lock().push(connection);
+            return Ok(None);
+        }
+        open_http1(stream, &self.limits).await.map(Some)
     }
 }
 
@@ -256,7 +358,10 @@ impl Multiplexed {
     }
 }
 
-async fn open_http1(stream: Stream, limits: &Limits) -> Result<Lease, ConnectError> {
+async fn open_http1(
+    stream: Stream,
+    limits: &Limits,
+) -> Result<http1::SendRequest<RequestBody>, ConnectError> {
     let mut builder = http1::Builder::new();
     builder.max_header_size(limits.head_bytes);
     builder.max_buf_size((limits.head_bytes * 2).max(1 << 17));
@@ -270,7 +375,7 @@ async fn open_http1(stream: Stream, limits: &Limits) -> Result<Lease, ConnectErr
             tracing::debug!(%error, "a connection to a replica ended");
         }
     });
-    Ok(Lease { sender: Sender::Http1(sender), idle_for: None })
+    Ok(sender)
 }
 
 async fn open_http2(stream: Stream, limits: &Limits) -> Result<Multiplexed, ConnectError> {

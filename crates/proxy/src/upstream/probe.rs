@@ -45,8 +45,7 @@ async fn watch(config: config::Health, replica: Arc<Replica>) {
     let (mut is_first, mut in_a_row, mut was_well) = (true, 0, true);
     loop {
         ticks.tick().await;
-        let asked = timeout(config.timeout, ask(&config.probe, &replica, config.timeout)).await;
-        let answer = asked.unwrap_or_else(|_| Err(format!("no answer in {:?}", config.timeout)));
+        let answer = replica.probe(&config).await;
         let is_well = answer.is_ok();
         in_a_row = if is_well == was_well { in_a_row + 1 } else { 1 };
         was_well = is_well;
@@ -57,14 +56,32 @@ async fn watch(config: config::Health, replica: Arc<Replica>) {
         is_first = false;
         if replica.health.set_up(is_well) {
             match answer {
-                Ok(()) => tracing::info!(%replica, "is well again"),
-                Err(problem) => tracing::warn!(%replica, problem, "is not well"),
+                // As loud as that it is not: who was told of that wants to know that it is over.
+                Ok(()) => tracing::warn!("{replica} is well again"),
+                Err(problem) => tracing::warn!("{replica} is not well: {problem}"),
             }
         }
     }
 }
 
-/// Asks once.
+impl Replica {
+    /// Asks once, if it is to be asked at all.
+    pub(crate) async fn probe(&self, config: &config::Health) -> Result<(), Problem> {
+        let asked = timeout(config.timeout, ask(&config.probe, self, config.timeout)).await;
+        let late = || format!("no answer {}within {:?}", to(&config.probe), config.timeout);
+        asked.unwrap_or_else(|_| Err(late()))
+    }
+}
+
+/// What an answer is to.
+fn to(probe: &Probe) -> String {
+    match probe {
+        Probe::Http(path) => format!("to GET {path} "),
+        Probe::Grpc(_) => format!("to {CHECK} "),
+        Probe::None | Probe::Tcp => String::new(),
+    }
+}
+
 async fn ask(probe: &Probe, replica: &Replica, patience: Duration) -> Result<(), Problem> {
     match probe {
         Probe::None => Ok(()),
@@ -98,8 +115,12 @@ async fn http(replica: &Replica, path: &str, patience: Duration) -> Result<(), P
         let _connection = Task::spawn(async move { _ = connection.await });
         sender.send_request(request).await.map_err(text)?.status()
     };
-    if (200..400).contains(&status.as_u16()) { Ok(()) } else { Err(format!("it says {status}")) }
+    let status = status.as_u16();
+    if (200..400).contains(&status) { Ok(()) } else { Err(format!("GET {path} said {status}")) }
 }
+
+/// The method that tells how a service of gRPC is.
+const CHECK: &str = "/grpc.health.v1.Health/Check";
 
 /// The standard health service of gRPC (`grpc.health.v1`).
 async fn grpc(replica: &Replica, service: &str, patience: Duration) -> Result<(), Problem> {
@@ -111,7 +132,7 @@ async fn grpc(replica: &Replica, service: &str, patience: Duration) -> Result<()
     let request = Request::builder()
         .method(Method::POST)
         .version(Version::HTTP_2)
-        .uri(uri(replica, "/grpc.health.v1.Health/Check", true))
+        .uri(uri(replica, CHECK, true))
         .header(CONTENT_TYPE, "application/grpc")
         .header(USER_AGENT, AGENT)
         .header(TE, "trailers")
@@ -123,7 +144,7 @@ async fn grpc(replica: &Replica, service: &str, patience: Duration) -> Result<()
     let response = sender.send_request(request).await.map_err(text)?;
     let body = Limited::new(response.into_body(), ANSWER_MAX);
     let answer = body.collect().await.map_err(|error| error.to_string())?.to_bytes();
-    if is_serving(&answer) { Ok(()) } else { Err("it does not say SERVING".into()) }
+    if is_serving(&answer) { Ok(()) } else { Err(format!("{CHECK} did not say SERVING")) }
 }
 
 const AGENT: &str = concat!("seawall-proxy/", env!("CARGO_PKG_VERSION"));

@@ -23,17 +23,20 @@ pub(crate) struct Replica {
 }
 
 impl Replica {
-    pub(super) fn new(
+    /// One replica of the upstream called `name`.
+    pub(crate) fn new(
+        name: &str,
         endpoint: &Endpoint,
         config: &config::Upstream,
         workers: usize,
     ) -> Result<Self, TlsError> {
-        let dialer = Dialer::new(endpoint, config)?;
+        let dialer = Dialer::new(endpoint, config)
+            .map_err(|error| error.within(&format!("upstreams.{name}")))?;
         Ok(Self {
             dialer,
             health: Health::default(),
             books: Books::default(),
-            pools: (0..workers).map(|_| Pool::new(config.connections)).collect(),
+            pools: (0..workers).map(|worker| Pool::new(config.connections, worker)).collect(),
             config: config.clone(),
         })
     }

@@ -270,5 +270,5 @@ async fn the_standard_health_service_is_asked() {
     upstream.health.interval = Duration::from_millis(5);
     let proxy = Proxy::start(config).unwrap();
     until("both were asked", async || serving.requests() > 1 && well.requests() > 1).await;
-    assert!(proxy.shutdown());
+    assert_eq!(proxy.shutdown(), Ok(()));
 }

@@ -26,7 +26,7 @@ async fn what_was_begun_is_finished_and_nothing_new_is_taken() {
     assert_eq!(begun.await.unwrap(), "served");
     assert_eq!(said(begun_too.await.unwrap().unwrap()).await, "served");
     drop(multiplexed);
-    assert!(stopping.await.unwrap(), "all have finished");
+    assert_eq!(stopping.await.unwrap(), Ok(()), "all have finished");
 }
 
 #[tokio::test]
@@ -39,7 +39,9 @@ async fn who_does_not_finish_is_cut_off() {
     let begun = tokio::spawn(async move { client.try_send(get("/")).await.is_err() });
     until("it is there", async || upstream.requests() == 1).await;
     let finished = tokio::task::spawn_blocking(move || proxy.shutdown()).await.unwrap();
-    assert!(!finished && begun.await.unwrap());
+    let left = finished.unwrap_err();
+    assert_eq!((left.requests, left.connections), (1, 1));
+    assert!(begun.await.unwrap());
 }
 
 #[tokio::test]

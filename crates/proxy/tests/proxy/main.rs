@@ -1,6 +1,7 @@
 //! The proxy between real clients and real upstreams, over sockets.
 
 mod admission;
+mod connecting;
 mod credits;
 mod documents;
 mod forwarding;

@@ -162,6 +162,22 @@ async fn who_fails_again_and_again_is_left_out_for_a_while() {
 }
 
 #[tokio::test]
+async fn the_last_that_is_well_is_not_left_out() {
+    let ((one, seen_by_one), (other, seen_by_other)) = (dying().await, dying().await);
+    let mut config = in_order(&[one, other]);
+    upstream(&mut config).health.eject_after = 3;
+    upstream(&mut config).health.eject_for = Duration::from_secs(3600);
+    let proxy = Proxy::start(config).unwrap();
+    let mut client = Client::connect(proxy.address()).await;
+    for _ in 0..20 {
+        let response = client.send(post("/", empty())).await;
+        assert_eq!(response.status(), StatusCode::BAD_GATEWAY);
+    }
+    let seen = (seen_by_one.load(SeqCst), seen_by_other.load(SeqCst));
+    assert_eq!(seen, (3, 17), "were both left out, the first would be asked again");
+}
+
+#[tokio::test]
 async fn probes_leave_out_who_is_not_well_and_take_back_who_is() {
     let is_well = Arc::new(AtomicBool::new(false));
     let state = is_well.clone();
