@@ -223,6 +223,10 @@ metrics! {
     ATTEMPTS = "seawall_upstream_attempts_total", Counter, Count,
         ["upstream", "replica", "result"],
         "Requests given to a replica: answered, refused, unsent, lost, timed_out";
+    UPSTREAM_SLO = "seawall_upstream_slo_seconds", Gauge, Seconds, ["upstream"],
+        "Latency that counts as good for an upstream of a proxy, 0 where none is set";
+    UPSTREAM_ENFORCES = "seawall_upstream_enforces", Gauge, Count, ["upstream"],
+        "1 where a proxy refuses for an upstream, 0 where it only observes what it would refuse";
     RETRIES = "seawall_upstream_retries_total", Counter, Count, ["upstream", "kind"],
         "Requests sent again (retry), moved for nothing (move), or not for the budget (forbidden)";
 

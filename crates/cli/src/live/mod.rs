@@ -7,6 +7,7 @@
 //!    └── what the process records through the `metrics` facade: no second counter anywhere
 //! ```
 
+mod buckets;
 mod fetch;
 mod hosts;
 mod http;
@@ -18,9 +19,10 @@ mod text;
 mod told;
 mod verdict;
 
+pub(crate) use buckets::Quantile;
 pub(crate) use hosts::Hosts;
 pub(crate) use listener::Live;
-pub(crate) use picture::{Class, Container, Picture, Quantile, Sample, Stage};
+pub(crate) use picture::{Class, Container, Picture, Replica, Sample, Stage, Upstream};
 pub(crate) use source::{Asks, Screen, Source, asks};
 pub(crate) use told::Target;
 pub(crate) use verdict::{Level, Verdict, words};

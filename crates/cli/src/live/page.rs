@@ -14,11 +14,12 @@ use ring::digest::{SHA256, digest};
 const DOCUMENT: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/style.css");
 
-/// In the order in which they need each other; the first four need no browser.
-const SCRIPTS: [&str; 8] = [
+/// In the order in which they need each other; the first five need no browser.
+const SCRIPTS: [&str; 9] = [
     include_str!("page/text.js"),
     include_str!("page/format.js"),
     include_str!("page/picture.js"),
+    include_str!("page/proxy.js"),
     include_str!("page/recent.js"),
     include_str!("page/dom.js"),
     include_str!("page/chart.js"),

@@ -2,11 +2,16 @@
 //!
 //! The page has the same in `page/picture.js`; both are held to the cases in `cases.json`.
 
+mod proxy;
+
+pub(crate) use proxy::{Replica, Upstream};
+
 use std::collections::BTreeSet;
 
 use seawall_measure::names::{self, Metric};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
+use super::buckets::{Buckets, Quantile};
 use super::text::{Labels, Metrics};
 
 /// The metrics at one moment.
@@ -29,6 +34,10 @@ pub(crate) struct Picture {
     pub(crate) refused: f64,
     /// The part of the requests that ended by being refused.
     pub(crate) refused_share: f64,
+    /// Requests that would have been refused, where that is only observed.
+    pub(crate) would_refuse: Option<f64>,
+    /// The part of those that arrived.
+    pub(crate) would_refuse_share: Option<f64>,
     pub(crate) failed: f64,
     pub(crate) failed_share: f64,
     pub(crate) cancelled: f64,
@@ -49,23 +58,12 @@ pub(crate) struct Picture {
     /// Those that refuse most first, then those with the longest waits.
     pub(crate) stages: Vec<Stage>,
     pub(crate) classes: Vec<Class>,
+    /// Of a proxy.
+    pub(crate) upstreams: Vec<Upstream>,
+    pub(crate) replicas: Vec<Replica>,
     /// Of a node agent.
     pub(crate) containers: Vec<Container>,
     pub(crate) units_free: Option<f64>,
-}
-
-/// A latency that a share of all did not exceed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Quantile {
-    pub(crate) seconds: f64,
-    /// It was longer than that: than all buckets with a bound.
-    pub(crate) is_beyond: bool,
-}
-
-impl Serialize for Quantile {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.seconds.serialize(serializer)
-    }
 }
 
 /// A place at which requests wait or are refused.
@@ -75,7 +73,9 @@ pub(crate) struct Stage {
     pub(crate) refused: f64,
     /// Of all requests that ended, the part that it refused.
     pub(crate) refused_share: f64,
-    /// Why, for the most part.
+    /// Requests that it would have refused, where that is only observed.
+    pub(crate) would_refuse: Option<f64>,
+    /// Why it refuses, or would, for the most part.
     pub(crate) reason: Option<String>,
     /// Age of its oldest waiter.
     pub(crate) delay_s: Option<f64>,
@@ -95,8 +95,11 @@ pub(crate) struct Class {
     pub(crate) goodput: f64,
     pub(crate) refused: f64,
     pub(crate) refused_share: f64,
+    pub(crate) would_refuse: Option<f64>,
     pub(crate) p50_s: Option<Quantile>,
     pub(crate) p99_s: Option<Quantile>,
+    /// It is longer than what counts as good.
+    pub(crate) is_over_slo: bool,
 }
 
 /// A container that a node agent manages.
@@ -125,9 +128,9 @@ impl Picture {
 
 impl Stage {
     /// The longest that is known of waits there.
-    pub(crate) fn wait_s(&self) -> f64 {
-        let p99 = self.wait_p99_s.map_or(0.0, |p99| p99.seconds);
-        self.delay_s.unwrap_or(0.0).max(p99)
+    pub(crate) fn wait(&self) -> Quantile {
+        let oldest = Quantile::exact(self.delay_s.unwrap_or(0.0));
+        self.wait_p99_s.filter(|p99| p99.seconds > oldest.seconds).unwrap_or(oldest)
     }
 }
 
@@ -187,59 +190,48 @@ impl Span<'_> {
         series.filter_map(|(labels, _)| labels.get(label).cloned()).collect()
     }
 
-    /// What a share `q` of what a histogram was told in the meantime did not exceed, as Prometheus'
-    /// `histogram_quantile` finds it: values are spread evenly in their bucket, and the first
-    /// bucket begins at 0.
-    fn quantile(&self, metric: &Metric, meant: &[(&str, &str)], q: f64) -> Option<Quantile> {
+    /// What a histogram was told in the meantime.
+    fn buckets(&self, metric: &Metric, is_meant: impl Fn(&Labels) -> bool) -> Buckets {
         let name = format!("{}_bucket", metric.name);
-        let mut buckets: Vec<(f64, f64)> = Vec::new();
-        for (labels, now) in self.after.of(&name) {
-            let is_meant = meant.iter().all(|one| is_meant(labels, Some(*one)));
-            let bound = labels.get("le").and_then(|bound| bound.parse::<f64>().ok());
-            let Some(bound) = bound.filter(|_| is_meant) else { continue };
-            let count = self.growth(&name, labels, now);
-            match buckets.iter_mut().find(|(known, _)| *known == bound) {
-                Some((_, sum)) => *sum += count,
-                None => buckets.push((bound, count)),
+        let mut buckets = Buckets::default();
+        for (labels, now) in self.after.of(&name).filter(|(labels, _)| is_meant(labels)) {
+            if let Some(bound) = labels.get("le").and_then(|bound| bound.parse().ok()) {
+                buckets.add(bound, self.growth(&name, labels, now));
             }
         }
-        buckets.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-        let (_, total) = *buckets.last().filter(|(_, total)| *total > 0.0)?;
-        let rank = q * total;
-        let (mut begin, mut below) = (0.0, 0.0);
-        for (bound, count) in buckets {
-            if bound.is_infinite() {
-                break;
-            }
-            if count >= rank && count > below {
-                let seconds = begin + (bound - begin) * (rank - below) / (count - below);
-                return Some(Quantile { seconds, is_beyond: false });
-            }
-            (begin, below) = (bound, count);
-        }
-        Some(Quantile { seconds: begin, is_beyond: true })
+        buckets
     }
 
-    fn latency(&self, class: Where<'_>, q: f64) -> Option<Quantile> {
-        let served = [("outcome", SERVED)].into_iter().chain(class);
-        self.quantile(&names::REQUEST, &served.collect::<Vec<_>>(), q)
+    /// How long those took that were served, of the classes that are meant.
+    fn latency(&self, is_meant: impl Fn(&str) -> bool) -> Buckets {
+        self.buckets(&names::REQUEST, |labels| {
+            let class = labels.get("class").map_or("", String::as_str);
+            labels.get("outcome").is_some_and(|outcome| outcome == SERVED) && is_meant(class)
+        })
     }
 
     fn picture(&self) -> Picture {
         let ended = self.ended(None);
         let [goodput, refused, failed, cancelled] = ended;
+        let load = self.rate(&names::REQUESTS, None);
+        let latency = self.latency(|_| true);
+        let upstreams = self.upstreams();
+        let would_refuse = self.would_refuse(&upstreams);
         Picture {
             seconds: self.seconds,
-            load: self.rate(&names::REQUESTS, None),
+            load,
             goodput,
             refused,
             refused_share: share(refused, &ended),
+            would_refuse,
+            // One request may be found too much twice: at the entry, and at the gate.
+            would_refuse_share: would_refuse.map(|rate| part(rate, load).min(1.0)),
             failed,
             failed_share: share(failed, &ended),
             cancelled,
             spilled: self.rate(&names::SPILLED, None),
-            p50_s: self.latency(None, 0.5),
-            p99_s: self.latency(None, 0.99),
+            p50_s: latency.quantile(0.5),
+            p99_s: latency.quantile(0.99),
             queueing_delay_s: self.highest(&names::QUEUEING_DELAY, None),
             target_delay_s: self.highest(&names::TARGET_DELAY, None),
             budget_s: self.highest(&names::DELAY_BUDGET, None),
@@ -249,8 +241,10 @@ impl Span<'_> {
             credits_issued: self.sum(&names::CREDITS_ISSUED),
             admission_limit: self.sum(&names::ADMISSION_LIMIT),
             workers_busy: self.rate_if_any(&names::WORKER_BUSY, None),
-            stages: self.stages(ended.iter().sum()),
-            classes: self.classes(),
+            stages: self.stages(ended.iter().sum(), would_refuse.is_some()),
+            classes: self.classes(&upstreams, would_refuse.is_some()),
+            upstreams,
+            replicas: self.replicas(),
             containers: self.containers(),
             units_free: self.sum(&names::SCALING_UNITS_FREE),
         }
@@ -262,24 +256,40 @@ impl Span<'_> {
             .map(|metric| self.rate(&metric, class))
     }
 
-    fn stages(&self, ended: f64) -> Vec<Stage> {
+    /// What would have been refused; nothing where all that is too much is refused.
+    fn would_refuse(&self, upstreams: &[Upstream]) -> Option<f64> {
+        match upstreams {
+            [] => self.rate_if_any(&names::OBSERVED, None),
+            all => all.iter().any(|one| one.observes).then(|| self.would_be(None)),
+        }
+    }
+
+    /// Refusals that are only observed, of a server and of a proxy.
+    fn would_be(&self, meant: Where<'_>) -> f64 {
+        self.rate(&names::OBSERVED, meant) + self.rate(&names::PROXY_UNREFUSED, meant)
+    }
+
+    fn stages(&self, ended: f64, observes: bool) -> Vec<Stage> {
         let waits = format!("{}_count", names::STAGE_WAIT.name);
         let known = [
             names::REFUSALS.name,
+            names::OBSERVED.name,
+            names::PROXY_UNREFUSED.name,
             names::STAGE_DELAY.name,
             names::STAGE_ACQUISITIONS.name,
             waits.as_str(),
         ];
         let stage = |stage: String| {
-            let meant = [("stage", stage.as_str())];
-            let here = Some(meant[0]);
+            let here = Some(("stage", stage.as_str()));
             let refused = self.rate(&names::REFUSALS, here);
+            let waits = self.buckets(&names::STAGE_WAIT, |labels| is_meant(labels, here));
             Stage {
                 refused,
-                refused_share: if ended > 0.0 { refused / ended } else { 0.0 },
+                refused_share: part(refused, ended),
+                would_refuse: observes.then(|| self.would_be(here)),
                 reason: self.reason(&stage),
                 delay_s: self.highest(&names::STAGE_DELAY, here),
-                wait_p99_s: self.quantile(&names::STAGE_WAIT, &meant, 0.99),
+                wait_p99_s: waits.quantile(0.99),
                 acquired: self.rate_if_any(&names::STAGE_ACQUISITIONS, here),
                 waiters: self.rate_if_any(&names::STAGE_WAITED, here),
                 stage,
@@ -288,37 +298,51 @@ impl Span<'_> {
         let mut stages: Vec<Stage> = self.values("stage", &known).into_iter().map(stage).collect();
         // Stable: those that are alike stay in the order of their names.
         stages.sort_by(|a, b| {
-            b.refused.total_cmp(&a.refused).then(b.wait_s().total_cmp(&a.wait_s()))
+            let refused = b.refused.total_cmp(&a.refused);
+            let would = b.would_refuse.unwrap_or(0.0).total_cmp(&a.would_refuse.unwrap_or(0.0));
+            refused.then(would).then(b.wait().seconds.total_cmp(&a.wait().seconds))
         });
         stages
     }
 
-    /// Why a stage refuses, for the most part; nothing if it does not.
+    /// Why a stage refuses, or would, for the most part; nothing if it does not.
     fn reason(&self, stage: &str) -> Option<String> {
-        let rate = |reason: &str| {
+        let rate = |metric: &Metric, reason: &str| {
             let is_meant = |labels: &Labels| {
                 let has = |label, value| is_meant(labels, Some((label, value)));
                 has("stage", stage) && has("reason", reason)
             };
-            let series = self.after.of(names::REFUSALS.name).filter(|(labels, _)| is_meant(labels));
-            series.map(|(labels, now)| self.growth(names::REFUSALS.name, labels, now)).sum::<f64>()
+            let series = self.after.of(metric.name).filter(|(labels, _)| is_meant(labels));
+            series.map(|(labels, now)| self.growth(metric.name, labels, now)).sum::<f64>()
         };
-        let reasons = self.values("reason", &[names::REFUSALS.name]).into_iter();
-        let rates = reasons.map(|reason| (rate(&reason), reason)).filter(|(rate, _)| *rate > 0.0);
-        rates.reduce(|most, one| if one.0 > most.0 { one } else { most }).map(|(_, reason)| reason)
+        let most = |metrics: &[Metric]| {
+            let names: Vec<_> = metrics.iter().map(|metric| metric.name).collect();
+            let of = |reason: &str| metrics.iter().map(|metric| rate(metric, reason)).sum::<f64>();
+            let reasons = self.values("reason", &names).into_iter();
+            let rates = reasons.map(|reason| (of(&reason), reason)).filter(|(rate, _)| *rate > 0.0);
+            rates.reduce(|most, one| if one.0 > most.0 { one } else { most })
+        };
+        let found =
+            most(&[names::REFUSALS]).or_else(|| most(&[names::OBSERVED, names::PROXY_UNREFUSED]));
+        found.map(|(_, reason)| reason)
     }
 
-    fn classes(&self) -> Vec<Class> {
+    fn classes(&self, upstreams: &[Upstream], observes: bool) -> Vec<Class> {
         let class = |class: String| {
             let here = Some(("class", class.as_str()));
             let ended = self.ended(here);
+            let latency = self.latency(|one| one == class);
+            let p99_s = latency.quantile(0.99);
+            let slo = proxy::upstream_of(&class, upstreams).and_then(|upstream| upstream.slo_s);
             Class {
                 load: self.rate(&names::REQUESTS, here),
                 goodput: ended[0],
                 refused: ended[1],
                 refused_share: share(ended[1], &ended),
-                p50_s: self.latency(here, 0.5),
-                p99_s: self.latency(here, 0.99),
+                would_refuse: observes.then(|| self.would_be(here)),
+                p50_s: latency.quantile(0.5),
+                p99_s,
+                is_over_slo: p99_s.zip(slo).is_some_and(|(p99, slo)| p99.seconds > slo),
                 class,
             }
         };
@@ -346,9 +370,12 @@ impl Span<'_> {
     }
 }
 
-fn share(part: f64, all: &[f64]) -> f64 {
-    let all: f64 = all.iter().sum();
-    if all > 0.0 { part / all } else { 0.0 }
+fn share(one: f64, all: &[f64]) -> f64 {
+    part(one, all.iter().sum())
+}
+
+fn part(one: f64, all: f64) -> f64 {
+    if all > 0.0 { one / all } else { 0.0 }
 }
 
 /// The outcome of requests that were served with a result.

@@ -4,9 +4,10 @@
 
 use serde::Serialize;
 
-use super::picture::Picture;
+use super::buckets::Quantile;
+use super::picture::{Picture, Upstream};
 use crate::report::format;
-use words::{quantile, seconds};
+use words::{quantile, seconds, seconds_round};
 
 /// A share of requests from which on a process that refuses or fails them is said to be overloaded
 /// or broken, rather than to have hiccups.
@@ -57,10 +58,13 @@ impl Verdict {
         }
         let is_idle = [picture.load, picture.goodput, picture.refused].iter().all(|n| *n == 0.0);
         let waits_too_long =
-            delay_over_target(picture).is_some() || longest_wait(picture).0 >= LONG_WAIT;
+            delay_over_target(picture).is_some() || longest_wait(picture).0.seconds >= LONG_WAIT;
+        let is_short_of_good = picture.would_refuse_share >= Some(NOTABLE)
+            || Upstream::over_slo(&picture.upstreams).is_some()
+            || picture.replicas.iter().any(|replica| !replica.is_well);
         let level = match picture.refused_share.max(picture.failed_share) {
             share if share >= NOTABLE || is_behind(picture) => Level::Over,
-            share if share > 0.0 || waits_too_long => Level::Busy,
+            share if share > 0.0 || waits_too_long || is_short_of_good => Level::Busy,
             _ if is_idle => Level::Idle,
             _ => Level::Good,
         };
@@ -80,13 +84,57 @@ fn is_behind(picture: &Picture) -> bool {
     more > BEHIND * load && more * seconds > BEHIND_DEVIATIONS * (load * seconds).sqrt()
 }
 
-/// The longest wait, and where it is: nowhere in particular for in front of the handlers.
-fn longest_wait(picture: &Picture) -> (f64, Option<&str>) {
-    let front = (picture.queueing_delay_s.unwrap_or(0.0), None);
+/// The longest wait, and where it is: nowhere in particular for in front of the handlers. A proxy
+/// has nothing there: its queueing delay is that of its gate.
+fn longest_wait(picture: &Picture) -> (Quantile, Option<&str>) {
+    let front = picture.queueing_delay_s.filter(|_| picture.upstreams.is_empty());
+    let front = (Quantile::exact(front.unwrap_or(0.0)), None);
     picture.stages.iter().fold(front, |longest, stage| {
-        let wait = stage.wait_s();
-        if wait > longest.0 { (wait, Some(stage.stage.as_str())) } else { longest }
+        let wait = stage.wait();
+        if wait.seconds > longest.0.seconds { (wait, Some(stage.stage.as_str())) } else { longest }
     })
+}
+
+/// What a proxy serves may be too late; what others serve is called goodput.
+fn served(picture: &Picture) -> String {
+    let rate = format::rate(picture.goodput);
+    if picture.upstreams.is_empty() {
+        format!("goodput {rate}/s")
+    } else {
+        format!("{rate}/s served")
+    }
+}
+
+/// How much would be refused, and where, while that is only observed.
+fn would_refuse(picture: &Picture) -> Option<String> {
+    let share = picture.would_refuse_share.filter(|share| *share > 0.0)?;
+    let rate = |one: Option<f64>| one.unwrap_or(0.0);
+    let stages = picture.stages.iter();
+    let most =
+        stages.reduce(
+            |most, one| {
+                if rate(one.would_refuse) > rate(most.would_refuse) { one } else { most }
+            },
+        )?;
+    let nearly_all = rate(most.would_refuse) >= NEARLY_ALL * rate(picture.would_refuse);
+    let place = if nearly_all { " at" } else { ", most at" };
+    Some(format!("would refuse {}{place} {}", format::percent(share), most.stage))
+}
+
+/// How slow it is, beside what was wanted: parts of a sentence.
+fn latency(picture: &Picture) -> Vec<String> {
+    let p99 = picture.p99_s.map(|p99| format!("p99 {}", quantile(p99)));
+    let slow = Upstream::over_slo(&picture.upstreams);
+    let Some((slow, slo)) = slow.and_then(|one| Some((one, seconds_round(one.slo_s?)))) else {
+        return p99.into_iter().collect();
+    };
+    match (p99, picture.upstreams.len()) {
+        (Some(p99), 1) => vec![format!("{p99}, over the SLO of {slo}")],
+        (p99, _) => {
+            let over = format!("{} over its SLO of {slo}", slow.upstream);
+            p99.into_iter().chain([over]).collect()
+        }
+    }
 }
 
 fn sentence(picture: &Picture, is_idle: bool) -> String {
@@ -99,7 +147,7 @@ fn sentence(picture: &Picture, is_idle: bool) -> String {
             let place = if nearly_all { " at" } else { ", most at" };
             let share = format::percent(picture.refused_share);
             parts.push(format!("Refusing {share}{place} {}", stage.stage));
-            parts.push(format!("goodput {goodput}/s"));
+            parts.push(served(picture));
         }
         _ if is_idle => parts.push("Idle: no requests".to_owned()),
         _ if is_behind(picture) => {
@@ -115,9 +163,8 @@ fn sentence(picture: &Picture, is_idle: bool) -> String {
             None => parts.push(format!("Serving {goodput}/s")),
         },
     }
-    if let Some(p99) = picture.p99_s {
-        parts.push(format!("p99 {}", quantile(p99)));
-    }
+    parts.extend(would_refuse(picture));
+    parts.extend(latency(picture));
     if picture.failed_share > 0.0 {
         parts.push(format!("{} fail", format::percent(picture.failed_share)));
     }
@@ -140,14 +187,23 @@ fn detail(picture: &Picture) -> String {
     if refusing.len() > 1 {
         parts.push(format!("Refused by stage: {}", refusing.join(", ")));
     }
+    let unwell: Vec<&str> = picture
+        .replicas
+        .iter()
+        .filter(|replica| !replica.is_well)
+        .map(|replica| replica.replica.as_str())
+        .collect();
+    if !unwell.is_empty() {
+        parts.push(format!("Not well: {}", unwell.join(", ")));
+    }
     match longest_wait(picture) {
         (delay, Some(stage)) => {
-            parts.push(format!("Longest wait: {} at {stage}", seconds(delay)));
+            parts.push(format!("Longest wait: {} at {stage}", quantile(delay)));
         }
-        (delay, None) if delay > 0.0 => {
+        (delay, None) if delay.seconds > 0.0 => {
             let target = picture.target_delay_s.filter(|target| *target > 0.0);
             let target = target.map_or_else(String::new, |t| format!(" (target {})", seconds(t)));
-            let delay = seconds(delay);
+            let delay = quantile(delay);
             parts.push(format!("Longest wait: {delay} in front of the handlers{target}"));
         }
         _ => {}
@@ -187,9 +243,19 @@ pub(crate) mod words {
         format::delay(seconds * 1e6)
     }
 
-    /// A quantile, with a mark where it is only a lower bound.
+    /// A time that was set, or is a bound: without digits that say nothing.
+    pub(crate) fn seconds_round(time: f64) -> String {
+        format::round(&seconds(time))
+    }
+
+    /// A quantile, with a mark where it is only a bound.
     pub(crate) fn quantile(quantile: Quantile) -> String {
-        let mark = if quantile.is_beyond { ">" } else { "" };
-        format!("{mark}{}", seconds(quantile.seconds))
+        match quantile {
+            Quantile { is_beyond: true, seconds: bound, .. } => {
+                format!(">{}", seconds_round(bound))
+            }
+            Quantile { at_most: Some(bound), .. } => format!("≤ {}", seconds_round(bound)),
+            Quantile { seconds: exact, .. } => seconds(exact),
+        }
     }
 }

@@ -28,13 +28,13 @@ pub(super) fn run(options: &Options, config: Config) -> Result<()> {
     let recording = Recording::start(shown.listen.is_some(), None, None)?;
     let proxy = Proxy::start(config)?; // what it records needs the recorder first
     let about = describe(&proxy.config(), proxy.address());
-    let line = about.lines().next().unwrap_or_default();
+    let shows = About::new(first_line(&about));
     let live = match shown.listen.zip(recording.handle.clone()) {
         None => None,
         Some((address, handle)) => {
             let source = live::Source::recorder(handle, Some(publisher));
             let hosts = Hosts::new(&shown.allow_hosts)?;
-            Some(Live::start(address, View { source, about: About::new(line), hosts })?)
+            Some(Live::start(address, View { source, about: shows.clone(), hosts })?)
         }
     };
     let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -48,7 +48,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<()> {
         let metrics = live.as_ref().map(|live| live.address().to_string());
         let ready = json!({ "address": proxy.address().to_string(), "metrics": metrics });
         output::print(&(ready.to_string() + "\n"))?;
-        serve(options, &proxy, signals, asks).await;
+        serve(options, &proxy, &shows, signals, asks).await;
         anyhow::Ok(())
     })?;
     if let Err(left) = proxy.shutdown() {
@@ -75,8 +75,19 @@ impl Signals {
     }
 }
 
-/// Publishes and reloads until the proxy is to stop.
-async fn serve(options: &Options, proxy: &Proxy, mut signals: Signals, mut asks: Asks) {
+/// What `describe` says of all of it.
+fn first_line(description: &str) -> &str {
+    description.lines().next().unwrap_or_default()
+}
+
+/// Publishes and reloads until the proxy is to stop; `shows` says what runs.
+async fn serve(
+    options: &Options,
+    proxy: &Proxy,
+    shows: &About,
+    mut signals: Signals,
+    mut asks: Asks,
+) {
     let file = options.config.as_deref();
     let mut files = file.map(|file| Watched::look(file, &proxy.config()));
     let stdin = async {
@@ -113,6 +124,7 @@ async fn serve(options: &Options, proxy: &Proxy, mut signals: Signals, mut asks:
         // Looked at before it is read: what changes in between is noticed the next time.
         files = now;
         if reload(options, proxy) {
+            shows.set(first_line(&describe(&proxy.config(), proxy.address())));
             let named = |(now, file): (&Watched, &Path)| now.with(file, &proxy.config());
             files = files.as_ref().zip(file).map(named);
         }

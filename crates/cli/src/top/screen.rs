@@ -28,6 +28,9 @@ const BLINK: Duration = Duration::from_millis(50);
 const NAME: u16 = 10;
 const VALUE: u16 = 10;
 
+/// How wide a column of numbers is at least, so that it stays where it is as they change.
+const COLUMN: usize = 8;
+
 /// Microseconds in a second, the unit in which latency is drawn.
 const MICROS: f64 = 1e6;
 
@@ -172,7 +175,13 @@ impl Screen {
         let highest = self.load.iter().chain(&self.goodput).chain(&self.refused).max().copied();
         let rows = [
             ("load", rate(picture.load), &self.load, Color::Gray, highest),
-            ("goodput", rate(picture.goodput), &self.goodput, Color::Green, highest),
+            (
+                report::served_name(picture),
+                rate(picture.goodput),
+                &self.goodput,
+                Color::Green,
+                highest,
+            ),
             ("refused", rate(picture.refused), &self.refused, Color::Red, highest),
             ("p99", p99, &self.p99, Color::Yellow, None),
         ];
@@ -214,10 +223,11 @@ fn draw_grids(frame: &mut Frame<'_>, area: Rect, grids: &[Grid]) {
     let heights = grids.iter().map(|grid| Constraint::Max(grid.rows.len() as u16 + 2));
     let areas = Layout::vertical(heights).split(area);
     for (grid, area) in grids.iter().zip(areas.iter()) {
-        let first = grid.rows.iter().filter_map(|row| row.first()).map(|name| name.chars().count());
-        let widths = grid.head.iter().enumerate().map(|(column, name)| match column {
-            0 => Constraint::Length(first.clone().max().unwrap_or(0).max(name.len()) as u16),
-            _ => Constraint::Length(name.len().max(8) as u16),
+        let widths = grid.head.iter().enumerate().map(|(column, name)| {
+            let cells = grid.rows.iter().filter_map(|row| row.get(column));
+            let longest = cells.map(|text| text.chars().count()).max().unwrap_or(0);
+            let least = if column == 0 { 0 } else { COLUMN };
+            Constraint::Length(longest.max(name.len()).max(least) as u16)
         });
         let right = |text: &str, column: usize| {
             let line = Line::from(text.to_owned());
@@ -272,7 +282,7 @@ mod tests {
             goodput: 520.0,
             refused: 480.0,
             refused_share: 0.48,
-            p99_s: Some(Quantile { seconds: 0.014, is_beyond: false }),
+            p99_s: Some(Quantile::exact(0.014)),
             stages: vec![stage],
             ..Picture::default()
         };

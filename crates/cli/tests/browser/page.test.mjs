@@ -5,8 +5,11 @@
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import * as http from "node:http";
 import { createRequire } from "node:module";
 import { createServer } from "node:net";
+import { tmpdir } from "node:os";
 import { after, before, test } from "node:test";
 
 const { SEAWALL, CHROMIUM, TOOLS, SCREENSHOTS } = process.env;
@@ -21,6 +24,7 @@ const OVERLOAD = ["--rate=1500", "--deadline=20ms", "--sessions=20"];
 
 const DESKTOP = { width: 1280, height: 900 };
 const PHONE = { width: 360, height: 780 };
+const LARGE_PHONE = { width: 390, height: 844 };
 
 let browser;
 
@@ -34,7 +38,11 @@ after(() => browser?.close());
 
 // Starts a server, and gives where it listens; it ends with the test.
 async function served(t, args, metrics = "127.0.0.1:0") {
-  const fixed = ["serve", "--listen=127.0.0.1:0", `--metrics=${metrics}`, "--until-stdin-ends"];
+  return started(t, ["serve", `--metrics=${metrics}`, ...args]);
+}
+
+async function started(t, [command, ...args]) {
+  const fixed = [command, "--listen=127.0.0.1:0", "--until-stdin-ends"];
   const server = spawn(SEAWALL, [...fixed, ...args], { stdio: ["pipe", "pipe", "inherit"] });
   t.after(() => server.kill("SIGKILL"));
   const line = await new Promise((told, failed) => {
@@ -60,6 +68,42 @@ function loaded(t, address, args) {
   const load = spawn(SEAWALL, [...fixed, ...args], { stdio: ["ignore", "ignore", "inherit"] });
   t.after(() => load.kill("SIGKILL"));
   return () => stopped(load);
+}
+
+// A port at which nobody listens.
+function freePort() {
+  return new Promise((found) => {
+    const probe = createServer().listen(0, "127.0.0.1", () => {
+      const { port } = probe.address();
+      probe.close(() => found(port));
+    });
+  });
+}
+
+// A service that answers four requests at once, each in 20 ms; gives its port.
+async function service(t) {
+  const waiting = [];
+  let free = 4;
+  const next = () => {
+    if (free === 0 || waiting.length === 0) return;
+    free -= 1;
+    const response = waiting.shift();
+    setTimeout(() => {
+      free += 1;
+      response.end("hello\n");
+      next();
+    }, 20);
+  };
+  const server = http.createServer((_, response) => {
+    waiting.push(response);
+    next();
+  });
+  await new Promise((listens) => server.listen(0, "127.0.0.1", listens));
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return server.address().port;
 }
 
 // Opens a page that must neither complain nor ask anybody else for anything.
@@ -158,7 +202,7 @@ test("it shows what happens, and says when there is too much of it", async (t) =
   await says(page, /^Refusing \d+ %(, most)? at /);
   assert.equal(await page.locator("#status").getAttribute("data-level"), "over");
   await until("the title says it, too", async () => /^Refusing .* · Seawall$/.test(await page.title()));
-  const refusing = page.locator('#table-stages tbody tr[data-level="over"]');
+  const refusing = page.locator('#table-stages tbody td[data-level="over"]');
   assert.ok((await refusing.count()) >= 1);
   assert.match(await valueOf(page, "Refused"), /^[1-9][\d.]* %$/);
   await until("refusals are drawn", () => isDrawn(page, "refused"));
@@ -264,12 +308,7 @@ test("pausing holds it still, and loses nothing", async (t) => {
 });
 
 test("it tells when the server is gone, and sees the next one", async (t) => {
-  const port = await new Promise((found) => {
-    const probe = createServer().listen(0, "127.0.0.1", () => {
-      const { port: free } = probe.address();
-      probe.close(() => found(free));
-    });
-  });
+  const port = await freePort();
   const server = await served(t, LOCKED, `127.0.0.1:${port}`);
   const page = await opened(t, server.metrics);
   await says(page, /^Idle/);
@@ -363,4 +402,79 @@ test("a node agent has charts of its own", async (t) => {
   await page.waitForTimeout(6_000);
   await picture(page, "desktop-light-agent");
   isContent(page);
+});
+
+test("a proxy shows its limit, what it would refuse, and what is behind it", async (t) => {
+  const folder = mkdtempSync(`${tmpdir()}/seawall-page-`);
+  t.after(() => rmSync(folder, { recursive: true }));
+  const file = `${folder}/proxy.toml`;
+  const replicas = [await service(t), await freePort()].map((port) => `"http://127.0.0.1:${port}"`);
+  const configure = (mode) => writeFileSync(file, [
+    `mode = "${mode}"`,
+    "[upstreams.shop]",
+    `replicas = [${replicas.join(", ")}]`,
+    'slo = "200ms"',
+    "[[routes]]",
+    'name = "report"',
+    'path = "/report"',
+    "[[routes]]",
+    'path = "/"',
+  ].join("\n"));
+  configure("observe");
+  const proxy = await started(t, ["proxy", file, "--metrics=127.0.0.1:0"]);
+  const requests = "--requests=shop:0.6:/,report:0.4:/report";
+  loaded(t, `http://${proxy.address}`, [requests, "--rate=400", "--slo=200ms", "--sessions=200"]);
+  const phone = { viewport: LARGE_PHONE, deviceScaleFactor: 2, isMobile: true };
+  const looks = [
+    ["desktop-light", {}],
+    ["desktop-dark", { colorScheme: "dark" }],
+    ["phone-light", phone],
+    ["phone-dark", { ...phone, colorScheme: "dark" }],
+  ];
+  const pictures = async (name, check) => {
+    for (const [look, options] of looks) {
+      const page = await opened(t, proxy.metrics, options);
+      await check(page);
+      await page.waitForTimeout(6_000); // for the picture: some history
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      assert.ok(wide <= 0, `${name}, ${look}: it is ${wide} pixels too wide`);
+      await picture(page, `proxy-${name}-${look}`);
+      isContent(page);
+      await page.close();
+    }
+  };
+  const heads = (page, table) => page.locator(`#table-${table} thead th:visible`).allTextContents();
+  const shown = async (page) => (await page.locator(".tile:visible .name").allTextContents());
+  await pictures("observe", async (page) => {
+    await says(page, /would refuse \d.* at gate; p99 (≤|>).*, over the SLO of 200 ms; nothing refused/);
+    assert.match(await page.locator("#status").getAttribute("data-level"), /^(busy|over)$/);
+    assert.match(await valueOf(page, "Would refuse"), /^[1-9][\d.]* %$/);
+    assert.match(await valueOf(page, "Limit"), /^\d+$/);
+    const tiles = await shown(page);
+    for (const name of ["Sessions", "Queueing delay", "Goodput", "In flight"]) {
+      assert.ok(!tiles.includes(name), `${name} is none of a proxy's: ${tiles}`);
+    }
+    await until("the limit is drawn", () => isDrawn(page, "credits"));
+    assert.equal(await page.locator("#chart-credits h2").textContent(), "In flight");
+    assert.match(await page.locator("#chart-credits .legend").textContent(), /limit/);
+    const unwell = page.locator('#table-replicas td[data-level="over"]', { hasText: "no" });
+    await until("the dead replica is found out", async () => (await unwell.count()) === 1);
+    assert.equal(await page.locator("#table-replicas tbody tr").count(), 2);
+    const stages = await heads(page, "stages");
+    assert.ok(stages.includes("Would refuse") && !stages.includes("Acquired"), `${stages}`);
+  });
+  configure("enforce");
+  await pictures("enforce", async (page) => {
+    await says(page, /^Refusing \d.* at gate; \d+\/s served; p99 (≤|>)/);
+    const about = page.locator("#about");
+    await until("it tells its new mode", async () => /, enforcing$/.test(await about.textContent()));
+    assert.ok(!(await shown(page)).includes("Would refuse"));
+    const stages = await heads(page, "stages");
+    assert.ok(stages.includes("Refused") && !stages.includes("Would refuse"), `${stages}`);
+    const [name, refused] = await Promise.all(["th", "td"].map((tag) => {
+      const cell = page.locator(`#table-stages tbody ${tag}`).first();
+      return cell.evaluate((node) => getComputedStyle(node).color);
+    }));
+    assert.notEqual(name, refused, "only what is bad stands out");
+  });
 });

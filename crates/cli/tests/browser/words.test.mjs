@@ -6,7 +6,7 @@ import { test } from "node:test";
 
 const live = new URL("../../src/live/", import.meta.url);
 const read = (name) => readFileSync(new URL(name, live), "utf8");
-const scripts = ["text", "format", "picture", "recent"].map((name) => read(`page/${name}.js`));
+const scripts = ["text", "format", "picture", "proxy", "recent"].map((name) => read(`page/${name}.js`));
 const names = "parseText, rate, seconds, percent, round, quantileText, pictureBetween, verdictOf, Recent";
 const page = new Function(`"use strict";\n${scripts.join("\n")}\nreturn { ${names} };`)();
 const chart = readFileSync(new URL("page/chart.js", live), "utf8");

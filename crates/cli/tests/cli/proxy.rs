@@ -7,6 +7,7 @@ use std::thread;
 
 use nix::sys::signal::Signal;
 use seawall_measure::names;
+use serde_json::Value;
 
 use crate::metrics::is_known;
 use crate::support::{Served, fail, file, run_after, succeed, until};
@@ -88,6 +89,50 @@ fn a_file_that_changes_counts_and_one_that_is_wrong_does_not() {
 }
 
 #[test]
+fn what_is_shown_is_what_counts_now() {
+    let path = file("proxy-shown.toml");
+    let replica = upstream("hello");
+    let config = |mode: &str| {
+        let text = format!(
+            "mode = \"{mode}\"\nupstreams.shop.slo = \"200ms\"\n\
+             upstreams.shop.replicas = [\"http://{replica}\"]\n"
+        );
+        std::fs::write(&path, text).unwrap();
+    };
+    config("observe");
+    let proxy = start(&[path.to_str().unwrap(), "--metrics", "127.0.0.1:0"]);
+    assert_eq!(get(&proxy), "hello");
+    let url = format!("http://{}/", proxy.metrics());
+    let once = ["top", &url, "--once", "--interval=200ms"];
+    let top = || succeed(&[&once[..], &["--json"]].concat()).json();
+    let about = |report: &Value, mode: &str| report["about"].as_str().unwrap().contains(mode);
+    let first = top();
+    assert!(about(&first, "observing: nothing is refused"), "{first}");
+    assert_eq!((&first["would_refuse"], &first["would_refuse_share"]), (&0.0.into(), &0.0.into()));
+    let upstream = &first["upstreams"][0];
+    assert_eq!((&upstream["upstream"], &upstream["observes"]), (&"shop".into(), &true.into()));
+    assert_eq!(upstream["slo_s"], 0.2);
+    assert!(upstream["limit"].as_f64() >= Some(1.0), "{first}");
+    let behind = &first["replicas"][0];
+    assert_eq!(behind["replica"], format!("http://{replica}"));
+    assert_eq!((&behind["is_well"], &behind["lost"]), (&true.into(), &Value::Null));
+    let table = succeed(&once).stdout;
+    for shown in ["served", "would refuse", "limit", "in, 0 waiting)", "replica", "answered"] {
+        assert!(table.contains(shown), "{shown}: {table}");
+    }
+    for hidden in ["goodput", "sessions", "acquired", "queueing delay", "lost"] {
+        assert!(!table.contains(hidden), "{hidden}: {table}");
+    }
+    config("enforce");
+    until("it enforces", || about(&top(), "enforcing"));
+    let now = top();
+    assert_eq!(
+        (&now["would_refuse"], &now["upstreams"][0]["observes"]),
+        (&Value::Null, &false.into())
+    );
+}
+
+#[test]
 fn what_it_counts_is_in_the_vocabulary() {
     let upstream = format!("http://{}", upstream("hello"));
     let proxy = start(&["--upstream", &upstream, "--metrics", "127.0.0.1:0", "--enforce"]);
@@ -107,6 +152,8 @@ fn what_it_counts_is_in_the_vocabulary() {
         names::GATE_TAIL,
         names::ATTEMPTS,
         names::UPSTREAM_WELL,
+        names::UPSTREAM_SLO,
+        names::UPSTREAM_ENFORCES,
         names::PROXY_RESPONSES,
         names::CONNECTIONS_OPEN,
         names::OUTSTANDING,

@@ -15,13 +15,13 @@ pub(crate) use replica::Replica;
 
 use std::sync::Arc;
 
-use metrics::counter;
+use metrics::{counter, gauge};
 use parking_lot::Mutex;
 use seawall_control::Instant;
 use seawall_control::replica::{Answered, Selector};
 use seawall_control::request::Rejected;
 use seawall_control::retry::{self, Failed, Verdict};
-use seawall_measure::names;
+use seawall_measure::names::{self, Metric};
 use seawall_tower::clock;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
@@ -250,6 +250,12 @@ impl Upstream {
             let upstream = self.name.clone();
             counter!(names::RETRIES.name, "upstream" => upstream, "kind" => kind).increment(count);
         }
+        let set = |metric: Metric, value: f64| {
+            gauge!(metric.name, "upstream" => self.name.clone()).set(value);
+        };
+        set(names::UPSTREAM_SLO, self.config.slo.map_or(0.0, |slo| slo.as_secs_f64()));
+        let enforces = self.mode == config::Mode::Enforce && self.config.gate.enforce;
+        set(names::UPSTREAM_ENFORCES, f64::from(u8::from(enforces)));
         self.admission.publish()
     }
 }

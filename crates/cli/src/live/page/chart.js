@@ -44,7 +44,8 @@ function logTicks(lowest, highest) {
 }
 
 // One chart: { id, title, unit, kind: "lines" or "stack", log, format, values(picture) }, where
-// values gives [name, value, ink, dash] for each series, null for a value that is not known.
+// values gives [name, value, ink, dash] for each series, null for a value that is not known. The
+// title may depend on the picture.
 class Chart {
   constructor(spec, onHover) {
     this.spec = spec;
@@ -57,8 +58,9 @@ class Chart {
     this.canvas = element("canvas", { role: "img", tabindex: "0" });
     this.legend = element("ul", { class: "legend" });
     this.values = new Map();
+    this.title = element("h2", {}, [typeof spec.title === "string" ? spec.title : ""]);
     const caption = element("figcaption", {}, [
-      element("h2", {}, [spec.title]),
+      this.title,
       element("small", {}, [spec.unit]),
     ]);
     const attributes = { id: `chart-${spec.id}`, hidden: "" };
@@ -93,6 +95,9 @@ class Chart {
   // A picture that was seen then; null where there was none.
   add(time, picture, oldest) {
     while (this.points.length > 0 && this.points[0].time < oldest) this.points.shift();
+    if (picture !== null && typeof this.spec.title === "function") {
+      setText(this.title, this.spec.title(picture));
+    }
     const values = [];
     for (const [name, value, ink, dash] of picture === null ? [] : this.spec.values(picture)) {
       if (value === null || value === undefined) continue;
@@ -215,7 +220,7 @@ class Chart {
     const bounds = points.flatMap(({ values }) => values.filter((one, place) =>
       isBound[place] && one <= BOUND_FACTOR * solid));
     const highest = Math.max(solid, ...bounds);
-    const lowest = Math.min(...numbers.filter((value) => value > 0));
+    const lowest = Math.min(...[...numbers, ...bounds].filter((value) => value > 0));
     const isLog = this.spec.log === true && Number.isFinite(lowest);
     const ticks = isLog ? logTicks(lowest, highest) : linearTicks(highest);
     const labels = ticks.map((tick) => round(this.spec.format(tick)));
@@ -319,7 +324,7 @@ class Chart {
   // What somebody who does not see the drawing is told of it.
   label() {
     const now = this.points.length > 0 ? this.describe(this.points.length - 1) : "nothing yet";
-    this.canvas.setAttribute("aria-label", `${this.spec.title}, now: ${now}`);
+    this.canvas.setAttribute("aria-label", `${this.title.textContent}, now: ${now}`);
   }
 }
 

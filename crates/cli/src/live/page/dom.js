@@ -18,19 +18,24 @@ function setAttribute(node, name, value) {
   if (node.getAttribute(name) !== value) node.setAttribute(name, value);
 }
 
+function setHidden(node, isHidden) {
+  if (node.hidden !== isHidden) node.hidden = isHidden;
+}
+
 // Told to those who listen to the page rather than look at it.
 function announce(text) {
   setText(byId("spoken"), text);
 }
 
-// A table whose rows have keys: { id, title, columns, note }. Columns are names.
+// A table whose rows have keys: { id, title, columns, note }. Columns are names; those in which
+// there is nothing are not shown.
 class Table {
   constructor({ id, title, columns, note }) {
     this.rows = new Map();
     this.body = element("tbody");
-    const head = columns.map((name) => element("th", { scope: "col" }, [name]));
+    this.head = columns.map((name) => element("th", { scope: "col" }, [name]));
     const table = element("table", { "aria-label": title }, [
-      element("thead", {}, [element("tr", {}, head)]),
+      element("thead", {}, [element("tr", {}, this.head)]),
       this.body,
     ]);
     // Who has only a keyboard scrolls what has the focus.
@@ -42,19 +47,25 @@ class Table {
     if (note) this.section.append(element("p", { class: "detail" }, [note]));
   }
 
-  // Rows are [key, cells, level], in their order.
+  // Rows are [key, cells], in their order. Cells are texts, or { text, level }.
   update(rows) {
     this.section.hidden = rows.length === 0;
+    const isHidden = this.head.map((_, column) =>
+      column > 0 && rows.every(([, cells]) => (cells[column]?.text ?? cells[column]) === NOTHING));
+    this.head.forEach((cell, column) => setHidden(cell, isHidden[column]));
     const gone = new Set(this.rows.keys());
-    rows.forEach(([key, cells, level], place) => {
+    rows.forEach(([key, cells], place) => {
       gone.delete(key);
       if (!this.rows.has(key)) {
         const tags = cells.map((_, index) => (index === 0 ? ["th", { scope: "row" }] : ["td"]));
         this.rows.set(key, element("tr", {}, tags.map((tag) => element(...tag))));
       }
       const row = this.rows.get(key);
-      cells.forEach((text, index) => setText(row.children[index], text));
-      setAttribute(row, "data-level", level ?? "");
+      cells.forEach((cell, index) => {
+        setText(row.children[index], cell.text ?? cell);
+        setAttribute(row.children[index], "data-level", cell.level ?? "");
+        setHidden(row.children[index], isHidden[index]);
+      });
       if (this.body.children[place] !== row) {
         this.body.insertBefore(row, this.body.children[place] ?? null);
       }

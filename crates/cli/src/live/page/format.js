@@ -38,9 +38,12 @@ function seconds(value) {
   return value === 0 ? "0 µs" : scaled(value, TIMES);
 }
 
-// A quantile, with a mark where it is only a lower bound.
+// A quantile, with a mark where it is only a bound.
 function quantileText(quantile) {
-  return quantile === null ? NOTHING : (quantile.isBeyond ? ">" : "") + seconds(quantile.seconds);
+  if (quantile === null) return NOTHING;
+  if (quantile.isBeyond) return `>${round(seconds(quantile.seconds))}`;
+  if (quantile.atMost !== null) return `≤ ${round(seconds(quantile.atMost))}`;
+  return seconds(quantile.seconds);
 }
 
 // A share of one: `96 %`; small ones and those near 100 keep a digit more.

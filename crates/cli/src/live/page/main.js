@@ -140,15 +140,19 @@ function verdictNow(now) {
   return verdictOf(state.picture);
 }
 
+function isGone(now) {
+  return state.problem !== null && now - (state.answered ?? 0) > GONE;
+}
+
 function show() {
   const now = performance.now();
-  const isGone = state.problem !== null && now - (state.answered ?? 0) > GONE;
-  document.body.dataset.state = isGone ? "gone" : state.isPaused ? "paused" : "live";
+  const gone = isGone(now);
+  document.body.dataset.state = gone ? "gone" : state.isPaused ? "paused" : "live";
   const age = state.answered === null ? null : now - state.answered;
-  const fresh = isGone ? "no answer" : state.isPaused ? "paused" : age === null ? "connecting" : "live";
+  const fresh = gone ? "no answer" : state.isPaused ? "paused" : age === null ? "connecting" : "live";
   setText(byId("fresh"), fresh);
-  if (state.isPaused && !isGone) return;
-  if (now - state.wordsAt >= WORDS_PERIOD || isGone) {
+  if (state.isPaused && !gone) return;
+  if (now - state.wordsAt >= WORDS_PERIOD || gone) {
     state.wordsAt = now;
     showWords(now);
   }
@@ -177,6 +181,8 @@ function draw() {
   // A page that is young has little to show, and shows that large.
   const age = Math.max(now - (state.began ?? now), SPAN_LEAST);
   const span = Math.min(state.minutes * 60_000, age);
+  const isYoung = state.began !== null && span < state.minutes * 60_000 && !isGone(now);
+  setText(byId("sofar"), isYoung ? `, ${minutes(now - state.began)} so far` : "");
   charts.forEach((chart) => chart.draw(now, span, state.hover, inks));
 }
 

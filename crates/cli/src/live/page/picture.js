@@ -22,6 +22,12 @@ const NEARLY_ALL = 0.9;
 // How many stages are named with what they refuse.
 const STAGES_NAMED = 3;
 
+// A bucket is wide if its end is more than so many times its beginning: then a quantile within it
+// is a guess, and its end is what is known.
+const WIDE = 1.25;
+
+const OBSERVED = ["seawall_observed_refusals_total", "seawall_proxy_unrefused_total"];
+
 const ANYWHERE = () => true;
 const labelled = (label, value) => (labels) => labels.get(label) === value;
 
@@ -80,10 +86,8 @@ class Span {
     return [...new Set(values)].sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
   }
 
-  // What a share `q` of what a histogram was told in the meantime did not exceed, as Prometheus'
-  // `histogram_quantile` finds it: values are spread evenly in their bucket, and the first bucket
-  // begins at 0.
-  quantile(metric, meant, q) {
+  // What a histogram was told in the meantime: counts up to each bound, by bound.
+  buckets(metric, meant) {
     const name = `${metric}_bucket`;
     const counts = new Map();
     for (const one of this.series(name, meant)) {
@@ -91,21 +95,46 @@ class Span {
       const bound = VALUES.has(text) ? VALUES.get(text) : Number(text);
       counts.set(bound, (counts.get(bound) ?? 0) + this.growth(name, one));
     }
-    const buckets = [...counts].sort(([a], [b]) => a - b);
-    const total = buckets.length > 0 ? buckets[buckets.length - 1][1] : 0;
-    if (!(total > 0)) return null;
-    const rank = q * total;
-    let [begin, below] = [0, 0];
-    for (const [bound, count] of buckets) {
-      if (bound === Infinity) break;
-      if (count >= rank && count > below) {
-        const within = begin + ((bound - begin) * (rank - below)) / (count - below);
-        return { seconds: within, isBeyond: false };
-      }
-      [begin, below] = [bound, count];
-    }
-    return { seconds: begin, isBeyond: true };
+    return [...counts].sort(([a], [b]) => a - b);
   }
+}
+
+function totalOf(buckets) {
+  return buckets.length > 0 ? buckets[buckets.length - 1][1] : 0;
+}
+
+// What a share `q` did not exceed, as Prometheus' `histogram_quantile` finds it: values are spread
+// evenly in their bucket, and the first bucket begins at 0. Null if there is nothing.
+function quantileOf(buckets, q) {
+  const total = totalOf(buckets);
+  if (!(total > 0)) return null;
+  const rank = q * total;
+  let [begin, below] = [0, 0];
+  for (const [bound, count] of buckets) {
+    if (bound === Infinity) break;
+    if (count >= rank && count > below) {
+      const within = begin + ((bound - begin) * (rank - below)) / (count - below);
+      return { seconds: within, isBeyond: false, atMost: bound > WIDE * begin ? bound : null };
+    }
+    [begin, below] = [bound, count];
+  }
+  return { seconds: begin, isBeyond: true, atMost: null };
+}
+
+// The part that took at most so long, with values spread in the same way. What is longer than all
+// buckets with a bound is longer than that.
+function shareWithin(buckets, time) {
+  const total = totalOf(buckets);
+  if (!(total > 0)) return null;
+  let [begin, below] = [0, 0];
+  for (const [bound, count] of buckets) {
+    if (bound === Infinity) break;
+    if (bound >= time) {
+      return (below + ((count - below) * (time - begin)) / (bound - begin)) / total;
+    }
+    [begin, below] = [bound, count];
+  }
+  return below / total;
 }
 
 // The picture of a process between two samples; null if the second is not later, as when the
@@ -115,18 +144,25 @@ function pictureBetween(before, after) {
   const span = new Span(before, after);
   const ended = endings(span);
   const [goodput, refused, failed, cancelled] = ended;
+  const load = span.rate("seawall_requests_total");
+  const served = latency(span, ANYWHERE);
+  const upstreams = upstreamsOf(span);
+  const wouldRefuse = wouldRefuseOf(span, upstreams);
   return {
     seconds: span.seconds,
-    load: span.rate("seawall_requests_total"),
+    load,
     goodput,
     refused,
     refusedShare: share(refused, ended),
+    wouldRefuse,
+    // One request may be found too much twice: at the entry, and at the gate.
+    wouldRefuseShare: wouldRefuse === null ? null : Math.min(part(wouldRefuse, load), 1),
     failed,
     failedShare: share(failed, ended),
     cancelled,
     spilled: span.rate("seawall_spilled_total"),
-    p50: latency(span, ANYWHERE, 0.5),
-    p99: latency(span, ANYWHERE, 0.99),
+    p50: quantileOf(served, 0.5),
+    p99: quantileOf(served, 0.99),
     queueingDelay: span.highest("seawall_queueing_delay_seconds"),
     targetDelay: span.highest("seawall_target_delay_seconds"),
     budget: span.highest("seawall_delay_budget_seconds"),
@@ -136,8 +172,10 @@ function pictureBetween(before, after) {
     creditsIssued: span.sum("seawall_credits_issued"),
     admissionLimit: span.sum("seawall_admission_limit"),
     workersBusy: span.rateIfAny("seawall_worker_busy_seconds"),
-    stages: stagesOf(span, ended.reduce((sum, one) => sum + one)),
-    classes: classesOf(span),
+    stages: stagesOf(span, ended.reduce((sum, one) => sum + one), wouldRefuse !== null),
+    classes: classesOf(span, upstreams, wouldRefuse !== null),
+    upstreams,
+    replicas: replicasOf(span),
     containers: containersOf(span),
     unitsFree: span.sum("seawall_scaling_free_units"),
   };
@@ -149,20 +187,36 @@ function endings(span, meant) {
     span.rate(`seawall_${how}_total`, meant));
 }
 
-function share(part, all) {
-  const sum = all.reduce((total, one) => total + one, 0);
-  return sum > 0 ? part / sum : 0;
+function share(one, all) {
+  return part(one, all.reduce((total, other) => total + other, 0));
 }
 
-function latency(span, meant, q) {
+function part(one, all) {
+  return all > 0 ? one / all : 0;
+}
+
+// How long those took that were served, of the classes that are meant.
+function latency(span, meant) {
   const served = (labels) => labels.get("outcome") === SERVED && meant(labels);
-  return span.quantile("seawall_request_seconds", served, q);
+  return span.buckets("seawall_request_seconds", served);
+}
+
+// What would have been refused; null where all that is too much is refused.
+function wouldRefuseOf(span, upstreams) {
+  if (upstreams.length === 0) return span.rateIfAny("seawall_observed_refusals_total");
+  return upstreams.some((one) => one.observes) ? wouldBe(span) : null;
+}
+
+// Refusals that are only observed, of a server and of a proxy.
+function wouldBe(span, meant) {
+  return OBSERVED.reduce((sum, name) => sum + span.rate(name, meant), 0);
 }
 
 // Those that refuse most first, then those with the longest waits.
-function stagesOf(span, ended) {
+function stagesOf(span, ended, observes) {
   const names = span.values("stage", [
     "seawall_refusals_total",
+    ...OBSERVED,
     "seawall_stage_queueing_delay_seconds",
     "seawall_stage_acquisitions_total",
     "seawall_stage_wait_seconds_count",
@@ -173,46 +227,56 @@ function stagesOf(span, ended) {
     return {
       stage,
       refused,
-      refusedShare: ended > 0 ? refused / ended : 0,
+      refusedShare: part(refused, ended),
+      wouldRefuse: observes ? wouldBe(span, here) : null,
       reason: reasonOf(span, stage),
       delay: span.highest("seawall_stage_queueing_delay_seconds", here),
-      waitP99: span.quantile("seawall_stage_wait_seconds", here, 0.99),
+      waitP99: quantileOf(span.buckets("seawall_stage_wait_seconds", here), 0.99),
       acquired: span.rateIfAny("seawall_stage_acquisitions_total", here),
       waiters: span.rateIfAny("seawall_stage_waited_seconds", here),
     };
   });
-  return stages.sort((a, b) => b.refused - a.refused || waitOf(b) - waitOf(a));
+  return stages.sort((a, b) => b.refused - a.refused
+    || (b.wouldRefuse ?? 0) - (a.wouldRefuse ?? 0)
+    || waitOf(b).seconds - waitOf(a).seconds);
 }
 
-// Why a stage refuses, for the most part; null if it does not.
+// Why a stage refuses, or would, for the most part; null if it does not.
 function reasonOf(span, stage) {
-  const name = "seawall_refusals_total";
-  const rates = span.values("reason", [name]).map((reason) => {
-    const here = (labels) => labels.get("stage") === stage && labels.get("reason") === reason;
-    return [reason, span.rate(name, here)];
-  });
-  const most = rates.reduce((best, one) => (one[1] > best[1] ? one : best), [null, 0]);
-  return most[0];
+  const most = (metrics) => {
+    const rates = span.values("reason", metrics).map((reason) => {
+      const here = (labels) => labels.get("stage") === stage && labels.get("reason") === reason;
+      return [reason, metrics.reduce((sum, name) => sum + span.rate(name, here), 0)];
+    });
+    return rates.reduce((best, one) => (one[1] > best[1] ? one : best), [null, 0])[0];
+  };
+  return most(["seawall_refusals_total"]) ?? most(OBSERVED);
 }
 
 // The longest that is known of waits at a stage.
 function waitOf(stage) {
-  return Math.max(stage.delay ?? 0, stage.waitP99?.seconds ?? 0);
+  const oldest = { seconds: stage.delay ?? 0, isBeyond: false, atMost: null };
+  return stage.waitP99 !== null && stage.waitP99.seconds > oldest.seconds ? stage.waitP99 : oldest;
 }
 
-function classesOf(span) {
+function classesOf(span, upstreams, observes) {
   const isUsed = (name) => span.highest("seawall_requests_total", labelled("class", name)) > 0;
   return span.values("class", ["seawall_requests_total"]).filter(isUsed).map((name) => {
     const here = labelled("class", name);
     const ended = endings(span, here);
+    const served = latency(span, here);
+    const p99 = quantileOf(served, 0.99);
+    const slo = upstreamOf(name, upstreams)?.slo ?? null;
     return {
       class: name,
       load: span.rate("seawall_requests_total", here),
       goodput: ended[0],
       refused: ended[1],
       refusedShare: share(ended[1], ended),
-      p50: latency(span, here, 0.5),
-      p99: latency(span, here, 0.99),
+      wouldRefuse: observes ? wouldBe(span, here) : null,
+      p50: quantileOf(served, 0.5),
+      p99,
+      isOverSlo: p99 !== null && slo !== null && p99.seconds > slo,
     };
   });
 }
@@ -239,9 +303,16 @@ function verdictOf(picture) {
   const isIdle = picture.load === 0 && picture.goodput === 0 && picture.refused === 0;
   const worst = Math.max(picture.refusedShare, picture.failedShare);
   let level = isIdle ? "idle" : "good";
-  if (worst > 0 || isOverTarget(picture) || longestWait(picture).delay >= LONG_WAIT) level = "busy";
+  const waitsTooLong = isOverTarget(picture) || longestWait(picture).wait.seconds >= LONG_WAIT;
+  if (worst > 0 || waitsTooLong || isShortOfGood(picture)) level = "busy";
   if (worst >= NOTABLE || isBehind(picture)) level = "over";
   return { level, sentence: sentenceOf(picture, isIdle), detail: detailOf(picture) };
+}
+
+// It observes that there is too much, or is slower than wanted, or what is behind it is not well.
+function isShortOfGood({ wouldRefuseShare, upstreams, replicas }) {
+  return wouldRefuseShare >= NOTABLE || overSlo(upstreams) !== null
+    || replicas.some((one) => !one.isWell);
 }
 
 function isOverTarget({ queueingDelay, targetDelay }) {
@@ -253,13 +324,40 @@ function isBehind({ load, goodput, refused, failed, cancelled, seconds: time }) 
   return more > BEHIND * load && more * time > BEHIND_DEVIATIONS * Math.sqrt(load * time);
 }
 
-// The longest wait, and where it is: an empty place for in front of the handlers.
-function longestWait({ stages, queueingDelay }) {
+// The longest wait, and where it is: an empty place for in front of the handlers. A proxy has
+// nothing there: its queueing delay is that of its gate.
+function longestWait({ stages, queueingDelay, upstreams }) {
   const longer = (longest, stage) => {
-    const delay = waitOf(stage);
-    return delay > longest.delay ? { delay, place: stage.stage } : longest;
+    const wait = waitOf(stage);
+    return wait.seconds > longest.wait.seconds ? { wait, place: stage.stage } : longest;
   };
-  return stages.reduce(longer, { delay: queueingDelay ?? 0, place: "" });
+  const front = upstreams.length > 0 ? 0 : queueingDelay ?? 0;
+  const wait = { seconds: front, isBeyond: false, atMost: null };
+  return stages.reduce(longer, { wait, place: "" });
+}
+
+// What a proxy serves may be too late; what others serve is called goodput.
+function servedOf({ upstreams, goodput }) {
+  return upstreams.length === 0 ? `goodput ${perSecond(goodput)}` : `${perSecond(goodput)} served`;
+}
+
+// How much would be refused, and where, while that is only observed; null if nothing.
+function wouldRefuseText({ wouldRefuse, wouldRefuseShare, stages }) {
+  if (!(wouldRefuseShare > 0) || stages.length === 0) return null;
+  const most = stages.reduce((best, one) =>
+    ((one.wouldRefuse ?? 0) > (best.wouldRefuse ?? 0) ? one : best));
+  const place = most.wouldRefuse >= NEARLY_ALL * wouldRefuse ? " at" : ", most at";
+  return `would refuse ${percent(wouldRefuseShare)}${place} ${most.stage}`;
+}
+
+// How slow it is, beside what was wanted: parts of a sentence.
+function latencyTexts({ p99, upstreams }) {
+  const texts = p99 === null ? [] : [`p99 ${quantileText(p99)}`];
+  const slow = overSlo(upstreams);
+  if (slow === null) return texts;
+  const slo = round(seconds(slow.slo));
+  if (upstreams.length === 1) return texts.map((text) => `${text}, over the SLO of ${slo}`);
+  return [...texts, `${slow.upstream} over its SLO of ${slo}`];
 }
 
 function sentenceOf(picture, isIdle) {
@@ -270,7 +368,7 @@ function sentenceOf(picture, isIdle) {
   if (refuses && top !== undefined) {
     const place = top.refused >= NEARLY_ALL * picture.refused ? " at" : ", most at";
     parts.push(`Refusing ${percent(picture.refusedShare)}${place} ${top.stage}`);
-    parts.push(`goodput ${goodput}`);
+    parts.push(servedOf(picture));
   } else if (isIdle) {
     parts.push("Idle: no requests");
   } else if (isBehind(picture)) {
@@ -282,7 +380,9 @@ function sentenceOf(picture, isIdle) {
   } else {
     parts.push(`Serving ${goodput}`);
   }
-  if (picture.p99 !== null) parts.push(`p99 ${quantileText(picture.p99)}`);
+  const would = wouldRefuseText(picture);
+  if (would !== null) parts.push(would);
+  parts.push(...latencyTexts(picture));
   if (picture.failedShare > 0) parts.push(`${percent(picture.failedShare)} fail`);
   if (!refuses && !isIdle) parts.push("nothing refused");
   return parts.join("; ");
@@ -296,10 +396,12 @@ function detailOf(picture) {
     .slice(0, STAGES_NAMED)
     .map((stage) => `${stage.stage} ${percent(stage.refusedShare)}`);
   if (refusing.length > 1) parts.push(`Refused by stage: ${refusing.join(", ")}`);
-  const { delay, place } = longestWait(picture);
+  const unwell = picture.replicas.filter((one) => !one.isWell).map((one) => one.replica);
+  if (unwell.length > 0) parts.push(`Not well: ${unwell.join(", ")}`);
+  const { wait, place } = longestWait(picture);
   const target = picture.targetDelay > 0 ? ` (target ${seconds(picture.targetDelay)})` : "";
   const where = place === "" ? `in front of the handlers${target}` : `at ${place}`;
-  if (delay > 0) parts.push(`Longest wait: ${seconds(delay)} ${where}`);
+  if (wait.seconds > 0) parts.push(`Longest wait: ${quantileText(wait)} ${where}`);
   return parts.join(". ");
 }
 
