@@ -370,6 +370,9 @@ impl Plan {
             let case = format!("contender {}", contender.name);
             Err(PlanError::Case { case, problem: format!("responder: {problem}") })
         };
+        if !cfg!(feature = "node") {
+            return refuse("it is a part of the node agent: a build with `--features node`".into());
+        }
         if self.agent_of(contender) != Who::Process {
             return refuse("it is a part of the node agent; set agent = \"process\"".into());
         }
@@ -493,7 +496,13 @@ mod tests {
             ("graph-responder.toml", 5, 16),
             ("graph-steady.toml", 3, 16),
         ] {
-            let plan = Plan::read(&open(name).unwrap(), &[], &open).unwrap();
+            let plan = Plan::read(&open(name).unwrap(), &[], &open);
+            let needs_agent = open(name).unwrap().contains("responder =");
+            if needs_agent && !cfg!(feature = "node") {
+                assert!(plan.unwrap_err().to_string().contains("--features node"), "{name}");
+                continue;
+            }
+            let plan = plan.unwrap();
             let graph = plan.graph().unwrap();
             assert_eq!((plan.contenders.len(), graph.units()), (contenders, units), "{name}");
             // Below the knee outside of surges, and above it in them.

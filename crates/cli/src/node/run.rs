@@ -25,7 +25,7 @@ use crate::descriptors;
 use crate::live::{About, Hosts, Live, Source, View};
 use crate::options::{Settings, Sources, text, texts};
 use crate::output;
-use crate::serve::metrics::{self, Recording};
+use crate::serve::metrics::{self, Forgets, Recording};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -209,7 +209,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let mut agent = Agent::new(config, Box::new(scaler), interval, state)?;
     agent.status_mut().watchdog_starts = u64::from(watchdog.is_some());
     agent.respond()?;
-    let recording = Recording::start(endpoint.listen.is_some(), None, Some(FORGOTTEN))?;
+    let recording = Recording::start(endpoint.listen.is_some(), None, Forgets::All(FORGOTTEN))?;
     let recorded = recording.handle.clone();
     let shown = endpoint.listen.zip(recorded);
     let shown = shown.map(|(address, handle)| show(address, handle, hosts, about)).transpose()?;

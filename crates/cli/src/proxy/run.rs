@@ -15,17 +15,22 @@ use tokio::time::interval;
 use super::{Options, describe};
 use crate::live::{self, About, Asks, Hosts, Live, View};
 use crate::output;
-use crate::serve::metrics::{PERIOD, Recording};
+use crate::serve::metrics::{Forgets, PERIOD, Recording};
 use crate::serve::stdin_end;
 
 /// How often files are looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// Upstreams and replicas that a new configuration does not have are shown for so long.
+const FORGOTTEN: Duration = Duration::from_secs(10);
+
 /// Runs until SIGTERM, SIGINT, or what else ends it.
 pub(super) fn run(options: &Options, config: Config) -> Result<()> {
     let (publisher, asks) = live::asks();
     let shown = config.metrics.clone();
-    let recording = Recording::start(shown.listen.is_some(), None, None)?;
+    let recording = Recording::start(shown.listen.is_some(), None, Forgets::Gauges(FORGOTTEN))?;
+    // Before anybody is told that it runs: who changes a file then has it noticed.
+    let files = options.config.as_deref().map(|file| Watched::look(file, &config));
     let proxy = Proxy::start(config)?; // what it records needs the recorder first
     let about = describe(&proxy.config(), proxy.address());
     let shows = About::new(first_line(&about));
@@ -48,7 +53,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<()> {
         let metrics = live.as_ref().map(|live| live.address().to_string());
         let ready = json!({ "address": proxy.address().to_string(), "metrics": metrics });
         output::print(&(ready.to_string() + "\n"))?;
-        serve(options, &proxy, &shows, signals, asks).await;
+        serve(options, &proxy, &shows, files, signals, asks).await;
         anyhow::Ok(())
     })?;
     if let Err(left) = proxy.shutdown() {
@@ -85,11 +90,11 @@ async fn serve(
     options: &Options,
     proxy: &Proxy,
     shows: &About,
+    mut files: Option<Watched>,
     mut signals: Signals,
     mut asks: Asks,
 ) {
     let file = options.config.as_deref();
-    let mut files = file.map(|file| Watched::look(file, &proxy.config()));
     let stdin = async {
         if options.until_stdin_ends {
             let _ = stdin_end().await;

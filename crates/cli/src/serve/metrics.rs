@@ -29,6 +29,17 @@ impl Published {
     }
 }
 
+/// What is not shown any more, nor kept, when it has not been handed over for so long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Forgets {
+    /// What once was stays.
+    Nothing,
+    /// What gauges say of things that have gone; what was counted of them stays.
+    Gauges(Duration),
+    /// All of it.
+    All(Duration),
+}
+
 /// What the process records, if anybody is to see it.
 pub(crate) struct Recording {
     pub(crate) handle: Option<PrometheusHandle>,
@@ -44,19 +55,15 @@ impl Recording {
     ///
     /// Names what is wrong with the export that is asked for.
     #[cfg_attr(not(feature = "otel"), expect(unused_variables, reason = "nobody exports"))]
-    pub(crate) fn start(
-        shown: bool,
-        endpoint: Option<&str>,
-        idle: Option<Duration>,
-    ) -> Result<Self> {
+    pub(crate) fn start(shown: bool, endpoint: Option<&str>, forgets: Forgets) -> Result<Self> {
         #[cfg(feature = "otel")]
         if let Some(export) = crate::otel::Config::read(endpoint)? {
-            let handle = record(idle)?;
+            let handle = record(forgets)?;
             let exporter = crate::otel::Exporter::start(export, handle.clone())?;
             return Ok(Self { handle: Some(handle), _exporter: Some(exporter) });
         }
         Ok(Self {
-            handle: shown.then(|| record(idle)).transpose()?,
+            handle: shown.then(|| record(forgets)).transpose()?,
             #[cfg(feature = "otel")]
             _exporter: None,
         })
@@ -64,22 +71,24 @@ impl Recording {
 }
 
 /// Keeps what the process records from now on, under the names and with the words of
-/// [`names::ALL`]. What has not been handed over for as long as `idle` is not shown any more, nor
-/// kept. Who has the handle calls its `run_upkeep` now and then.
+/// [`names::ALL`]. Who has the handle calls its `run_upkeep` now and then.
 ///
 /// # Errors
 ///
 /// If somebody keeps it already.
-fn record(idle: Option<Duration>) -> Result<PrometheusHandle> {
+fn record(forgets: Forgets) -> Result<PrometheusHandle> {
     let mut builder = PrometheusBuilder::new();
     for metric in names::ALL.iter().filter(|metric| metric.kind == Kind::Histogram) {
         let name = Matcher::Full(metric.name.into());
         builder = builder.set_buckets_for_metric(name, &names::buckets())?;
     }
-    let handle = builder
-        .idle_timeout(MetricKindMask::ALL, idle)
-        .install_recorder()
-        .context("cannot record metrics")?;
+    let (kinds, idle) = match forgets {
+        Forgets::Nothing => (MetricKindMask::NONE, None),
+        Forgets::Gauges(idle) => (MetricKindMask::GAUGE, Some(idle)),
+        Forgets::All(idle) => (MetricKindMask::ALL, Some(idle)),
+    };
+    let handle =
+        builder.idle_timeout(kinds, idle).install_recorder().context("cannot record metrics")?;
     for metric in names::ALL {
         match metric.kind {
             Kind::Counter => metrics::describe_counter!(metric.name, metric.help),

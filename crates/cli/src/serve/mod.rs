@@ -26,7 +26,7 @@ use seawall_measure::{Paths, ServiceTime};
 use seawall_sync::contention;
 use toml::Value;
 
-use self::metrics::{Published, Recording};
+use self::metrics::{Forgets, Published, Recording};
 use crate::descriptors;
 use crate::live::{self, About, Hosts, Live, View};
 use crate::options::{Settings, Sources, text, texts};
@@ -281,8 +281,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     let mut machine = Machine::start(&config, config.needs(&options.service))?;
     // Before anything is counted.
-    let recording =
-        Recording::start(config.metrics.listen.is_some(), options.otlp_endpoint(), None)?;
+    let recording = Recording::start(
+        config.metrics.listen.is_some(),
+        options.otlp_endpoint(),
+        Forgets::Nothing,
+    )?;
     let is_recorded = recording.handle.is_some();
     let running = Running::start(&options.service, &config).map_err(advised)?;
     let (publisher, asks) = live::asks();

@@ -138,7 +138,7 @@ const sentence = (page) => page.locator("#sentence");
 async function says(page, pattern) {
   let said;
   await until(`it says ${pattern}`, async () => {
-    said = await sentence(page).textContent();
+    said = (await sentence(page).textContent()).replaceAll("\u00a0", " ");
     return pattern.test(said);
   }).catch((error) => {
     throw new Error(`${error.message}; it says: ${said}`);

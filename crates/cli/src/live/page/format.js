@@ -23,6 +23,11 @@ function round(text) {
   return (number.includes(".") ? number.replace(/\.?0+$/, "") : number) + unit;
 }
 
+// With numbers and their units on one line.
+function unbroken(text) {
+  return text.replace(/(\d) (?=%|[mµn]?s\b)/g, "$1\u00a0");
+}
+
 // Requests per second without "/s", or any other number: `12.3k`.
 function rate(value) {
   if (!Number.isFinite(value)) return NOTHING;

@@ -162,7 +162,7 @@ function show() {
 function showWords(now) {
   const verdict = verdictNow(now);
   setAttribute(byId("status"), "data-level", verdict.level);
-  setText(byId("sentence"), verdict.sentence);
+  setText(byId("sentence"), unbroken(verdict.sentence));
   setText(byId("detail"), verdict.detail);
   document.title = `${verdict.sentence.split(";")[0]} · Seawall`;
   if (now - state.spokenAt >= SPOKEN_PERIOD && state.hover === null) {
