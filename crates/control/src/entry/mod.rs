@@ -96,7 +96,6 @@ pub struct Entry {
     controller: Box<dyn ServerController>,
     predictor: RunQueue,
     standing: Standing,
-    cores: u32,
     budget: Budget,
     queues: Queues,
     target_delay: Duration,
@@ -122,7 +121,6 @@ impl Entry {
             controller: algorithm.server(init),
             predictor: RunQueue::new(config.cores),
             standing: Standing::default(),
-            cores: config.cores.max(1),
             budget: config.budget,
             queues: config.queues,
             target_delay: config.target_delay,
@@ -222,7 +220,7 @@ impl Entry {
     /// end, less its waits at stages.
     pub fn on_served(&mut self, worked: Duration, service: Duration) {
         self.predictor.on_served(worked, service);
-        self.standing.on_turn(worked / self.cores);
+        self.standing.on_turn(worked / self.predictor.workers());
     }
 
     /// A request has waited for so long, of which more is known than when it came. Gives the

@@ -60,6 +60,11 @@ impl RunQueue {
         age.max(Duration::from_nanos(ahead as u64))
     }
 
+    /// Workers that serve the queue, at least one.
+    pub fn workers(&self) -> u32 {
+        self.workers
+    }
+
     /// Service time, start to end, that 99 % of the newest requests did not exceed; zero before the
     /// first.
     pub fn service_p99(&self) -> Duration {
