@@ -20,7 +20,8 @@ pub struct Response {
     pub predicted: Option<Duration>,
     /// `queue`: the server's queueing delay now.
     pub queue: Option<Duration>,
-    /// `retry-after`: how long the stage expects to stay congested.
+    /// `retry-after`: how long the stage expects to stay congested; nothing where the request's
+    /// deadline has passed, so that it has nothing to come back for.
     pub retry_after: Option<Duration>,
     /// `service`: from the start of the handler to its response, without its waits at stages.
     pub service: Option<Duration>,

@@ -13,7 +13,7 @@ use seawall_control::fields::{self, Name};
 use seawall_control::request::{self, Claims, Class, RefusalReason, Rejected, Stage};
 use tokio::sync::Notify;
 
-use super::answer::Refusal;
+use super::answer::{Refusal, Theirs};
 use super::canary::Canary;
 use super::classes::{Classes, Head};
 use super::config::{Config, Mode, Orca};
@@ -207,7 +207,7 @@ impl Shared {
                 if rejected.reason == RefusalReason::WindowExceeded {
                     self.counters.window_violations.fetch_add(1, Relaxed);
                 }
-                let (refusal, grpc) = ticket.refuse(now, &rejected, None);
+                let (refusal, grpc) = ticket.refuse(now, &rejected, Theirs::default());
                 Arrived::Refused(Box::new(refusal), grpc)
             }
         }

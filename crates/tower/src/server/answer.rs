@@ -68,7 +68,7 @@ impl Kind {
 pub struct Refusal {
     /// Of which kind it is.
     pub kind: Kind,
-    /// When to come back, spread so that not all do at once.
+    /// When to come back, spread so that not all do at once; zero where nobody shall.
     pub back_in: Duration,
     /// What Seawall's field says.
     pub field: fields::Response,
@@ -77,7 +77,8 @@ pub struct Refusal {
 impl Refusal {
     /// The refusal at a `stage` that is called so. `is_late` says that the client does not wait any
     /// more, and `news` what else there is to tell it. It is to come back when what delays requests
-    /// now has drained, and `spread`, 0 to 1, times as much later again.
+    /// now has drained, and `spread`, 0 to 1, times as much later again: unless it is late, and has
+    /// nothing to come back for.
     pub fn new(
         rejected: &Rejected,
         is_late: bool,
@@ -96,10 +97,12 @@ impl Refusal {
             after => after,
         };
         let drain = own.max(news.queue.unwrap_or_default());
+        let drain = kind.invites().then_some(drain);
         let mut field = *news;
         field.stage = Some(stage);
         field.predicted = Some(rejected.predicted_delay);
-        field.retry_after = Some(drain);
+        field.retry_after = drain;
+        let drain = drain.unwrap_or_default();
         Self { kind, back_in: drain.saturating_add(drain.mul_f64(spread)), field }
     }
 
@@ -149,7 +152,7 @@ impl Refusal {
     pub(super) fn amend(&self, headers: &mut HeaderMap, is_grpc: bool) {
         write_field(headers, &self.field);
         let name = if is_grpc { GRPC_PUSHBACK } else { RETRY_AFTER };
-        if !headers.contains_key(&name) {
+        if self.kind.invites() && !headers.contains_key(&name) {
             let value = if is_grpc { self.milliseconds() } else { self.seconds() };
             headers.insert(name, value);
         }
@@ -184,8 +187,17 @@ pub(super) enum Said {
     /// A stage has refused it.
     Refused(Rejected),
     /// The same, and it is written already: by a service behind this one, which may know more than
-    /// this one. The name is that of the stage there, if it is not the number's.
-    RefusedBehind(Rejected, Option<Name>),
+    /// this one.
+    RefusedBehind(Rejected, Theirs),
+}
+
+/// What a service behind this one has written of a refusal, beside the refusal itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Theirs {
+    /// The name of the stage there, if it is not the number's.
+    pub(super) name: Option<Name>,
+    /// The client does not wait any more.
+    pub(super) is_late: bool,
 }
 
 impl Said {
@@ -196,12 +208,17 @@ impl Said {
         }
         match Self::by_trailers(response.headers()) {
             Self::Served if response.status().is_server_error() => Self::Failed,
+            Self::RefusedBehind(rejected, theirs) => {
+                let is_late = theirs.is_late || response.status() == StatusCode::GATEWAY_TIMEOUT;
+                Self::RefusedBehind(rejected, Theirs { is_late, ..theirs })
+            }
             said => said,
         }
     }
 
     /// By trailers, or by headers, which are the trailers of a response that has nothing else.
     pub(super) fn by_trailers(trailers: &HeaderMap) -> Self {
+        let status = trailers.get(GRPC_STATUS).map(HeaderValue::as_bytes);
         if trailers.contains_key(SEAWALL) {
             let field = fields::Response::read(lines(trailers)).fields;
             if let Some(name) = field.stage {
@@ -210,10 +227,12 @@ impl Said {
                 let rejected =
                     Rejected::new(stage.unwrap_or(Stage::HANDLER), predicted, Duration::MAX)
                         .with_retry_after(field.retry_after.unwrap_or_default());
-                return Self::RefusedBehind(rejected, stage.is_none().then_some(name));
+                let name = stage.is_none().then_some(name);
+                let is_late = status == Some(Kind::Expired.grpc_status().as_bytes());
+                return Self::RefusedBehind(rejected, Theirs { name, is_late });
             }
         }
-        match trailers.get(GRPC_STATUS).map(HeaderValue::as_bytes) {
+        match status {
             // Errors of the server, as OpenTelemetry has them: UNKNOWN, DEADLINE_EXCEEDED,
             // UNIMPLEMENTED, INTERNAL, UNAVAILABLE and DATA_LOSS.
             Some(b"2" | b"4" | b"12" | b"13" | b"14" | b"15") => Self::Failed,
@@ -262,6 +281,38 @@ mod tests {
     }
 
     #[test]
+    fn who_does_not_wait_any_more_is_not_told_to_come_back() {
+        let micros = Duration::from_micros;
+        let mut news = fields::Response::default();
+        news.queue = Some(micros(850));
+        let field = "stage=\"run_queue\", predicted=900, queue=850";
+        let grpc = HeaderValue::from_static("application/grpc");
+        for grpc in [None, Some(&grpc)] {
+            let hint = grpc.map_or("retry-after", |_| "grpc-retry-pushback-ms");
+            let told = |is_late, is_theirs| {
+                let rejected = Rejected::new(Stage::RUN_QUEUE, micros(900), Duration::ZERO);
+                let rejected = rejected.with_retry_after(micros(7_000));
+                let name = Name::lossy("run_queue");
+                let refusal = Refusal::new(&rejected, is_late, name, &news, 0.5);
+                let mut response = Response::new(());
+                if is_theirs {
+                    refusal.amend(response.headers_mut(), grpc.is_some());
+                } else {
+                    refusal.write(&Statuses::default(), grpc, &mut response);
+                }
+                let text = |name| header(&response, name).map(str::to_owned);
+                (text("seawall"), text(hint))
+            };
+            for is_theirs in [false, true] {
+                assert_eq!(told(true, is_theirs), (Some(field.into()), None));
+                let (told, hint) = told(false, is_theirs);
+                assert_eq!(told, Some(format!("{field}, retry-after=7000")));
+                assert_eq!(hint.as_deref(), Some(if grpc.is_some() { "11" } else { "1" }));
+            }
+        }
+    }
+
+    #[test]
     fn grpc_has_trailers_only() {
         let kind = HeaderValue::from_static("application/grpc+proto");
         for (refused, status, pushback) in [
@@ -293,13 +344,21 @@ mod tests {
 
         let mut response = Response::new(());
         write_field(response.headers_mut(), &field_of(&rejected));
-        assert_eq!(Said::by(&response), Said::RefusedBehind(rejected, None));
+        let mut theirs = Theirs::default();
+        assert_eq!(Said::by(&response), Said::RefusedBehind(rejected, theirs));
         let mut field = field_of(&rejected);
         field.stage = Name::new("lock:orders");
         write_field(response.headers_mut(), &field);
         let mut there = rejected;
         there.stage = Stage::HANDLER;
-        assert_eq!(Said::by(&response), Said::RefusedBehind(there, field.stage));
+        theirs.name = field.stage;
+        assert_eq!(Said::by(&response), Said::RefusedBehind(there, theirs));
+        theirs.is_late = true;
+        response.headers_mut().insert(GRPC_STATUS, HeaderValue::from_static("4"));
+        assert_eq!(Said::by(&response), Said::RefusedBehind(there, theirs));
+        response.headers_mut().remove(GRPC_STATUS);
+        *response.status_mut() = StatusCode::GATEWAY_TIMEOUT;
+        assert_eq!(Said::by(&response), Said::RefusedBehind(there, theirs));
 
         let say = |status, grpc| {
             let response = Response::builder().status(status).header("grpc-status", grpc);

@@ -10,7 +10,7 @@ use pin_project_lite::pin_project;
 use seawall_control::Instant;
 
 use super::admission::Shared;
-use super::answer::{Refusal, Said, is_trailers_only};
+use super::answer::{Refusal, Said, Theirs, is_trailers_only};
 use super::body::Body;
 use super::stats::End;
 use super::ticket::Ticket;
@@ -88,7 +88,7 @@ where
             // The handler has not begun, and never will.
             state.set(State::Over);
             let shared = ticket.shared().clone();
-            let (refusal, grpc) = ticket.refuse(begun, &rejected, None);
+            let (refusal, grpc) = ticket.refuse(begun, &rejected, Theirs::default());
             return Poll::Ready(Ok(refused(&shared, &refusal, grpc.as_ref())));
         }
         let entered = ticket.context().enter();
@@ -127,12 +127,12 @@ fn respond<B: http_body::Body>(
         Said::Failed => End::Failed,
         Said::Refused(rejected) => {
             let shared = ticket.shared().clone();
-            let (refusal, grpc) = ticket.refuse(now, &rejected, None);
+            let (refusal, grpc) = ticket.refuse(now, &rejected, Theirs::default());
             refusal.write(&shared.config.status, grpc.as_ref(), &mut response);
             return response.map(Body::free);
         }
-        Said::RefusedBehind(rejected, name) => {
-            let (refusal, grpc) = ticket.refuse(now, &rejected, name);
+        Said::RefusedBehind(rejected, theirs) => {
+            let (refusal, grpc) = ticket.refuse(now, &rejected, theirs);
             refusal.amend(response.headers_mut(), grpc.is_some());
             return response.map(Body::free);
         }

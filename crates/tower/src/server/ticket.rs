@@ -6,12 +6,12 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderValue};
 use seawall_control::Instant;
 use seawall_control::controller::SessionId;
-use seawall_control::fields::{self, Name};
+use seawall_control::fields;
 use seawall_control::request::{Rejected, Stage};
 use seawall_control::time::nanos;
 
 use super::admission::{Leaving, Shared};
-use super::answer::{Refusal, Said};
+use super::answer::{Refusal, Said, Theirs};
 use super::config::Mode;
 use super::context::Context;
 use super::orca::REPORT;
@@ -98,16 +98,17 @@ impl Ticket {
         self.shared.load.busy.fetch_add(nanos(worked), std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// Ends with a refusal, at a stage that is called `name` if that is not its own name.
+    /// Ends with a refusal, of which a service behind this one may have said more.
     pub(super) fn refuse(
         mut self,
         now: Instant,
         rejected: &Rejected,
-        name: Option<Name>,
+        theirs: Theirs,
     ) -> (Refusal, Option<HeaderValue>) {
         let (waited, end) = (self.waited(), End::Refused(rejected.stage, rejected.reason));
         let news = self.leave(now, waited, None, Some(end), true);
-        let refusal = self.shared.refusal(rejected, self.is_late(now), name, &news);
+        let is_late = theirs.is_late || self.is_late(now);
+        let refusal = self.shared.refusal(rejected, is_late, theirs.name, &news);
         (refusal, self.wants.grpc.take())
     }
 
@@ -136,10 +137,11 @@ impl Ticket {
         }
         let now = clock::now();
         match Said::by_trailers(trailers) {
-            Said::RefusedBehind(rejected, name) => {
+            Said::RefusedBehind(rejected, theirs) => {
                 let end = End::Refused(rejected.stage, rejected.reason);
                 let news = self.leave(now, Duration::ZERO, None, Some(end), true);
-                let refusal = self.shared.refusal(&rejected, self.is_late(now), name, &news);
+                let is_late = theirs.is_late || self.is_late(now);
+                let refusal = self.shared.refusal(&rejected, is_late, theirs.name, &news);
                 refusal.amend(trailers, true);
             }
             said => {

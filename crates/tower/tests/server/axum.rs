@@ -80,6 +80,7 @@ async fn who_does_not_wait_any_more_is_told_so() {
     let response = get(server, "/", &[unlimited, ("seawall", "deadline=0")]).await;
     assert_eq!(response.status(), StatusCode::GATEWAY_TIMEOUT);
     assert!(!response.headers().contains_key("retry-after"));
+    assert_eq!(field(response.headers()).unwrap().retry_after, None);
     assert_eq!(monitor.stats().total().refused(), 1);
 }
 

@@ -133,6 +133,7 @@ async fn refusals_at_entry_have_the_codes_of_grpc() {
     let status = grpc.unary(late, path("Add"), Codec::default()).await.unwrap_err();
     assert_eq!(status.code(), Code::DeadlineExceeded);
     assert!(!status.metadata().contains_key("grpc-retry-pushback-ms"));
+    assert_eq!(told(status.metadata()).unwrap().retry_after, None);
 
     monitor.drain();
     grpc.ready().await.unwrap();
