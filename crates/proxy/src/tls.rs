@@ -11,8 +11,6 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use thiserror::Error;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
-use x509_parser::extensions::GeneralName;
-use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::config::{ListenerTls, Protocol, UpstreamTls};
 
@@ -98,21 +96,6 @@ pub(crate) fn connector(
         Protocol::Http2 => vec![H2.to_vec()],
     };
     Ok(TlsConnector::from(Arc::new(client)))
-}
-
-/// The common name and the DNS names of a certificate: what a sender can be known by.
-pub(crate) fn names(certificate: &CertificateDer<'_>) -> Vec<String> {
-    let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return Vec::new() };
-    let subject = certificate.subject();
-    let common = subject.iter_common_name().filter_map(|name| name.as_str().ok());
-    let mut names: Vec<String> = common.map(str::to_owned).collect();
-    if let Ok(Some(alternative)) = certificate.subject_alternative_name() {
-        names.extend(alternative.value.general_names.iter().filter_map(|name| match name {
-            GeneralName::DNSName(name) => Some((*name).to_owned()),
-            _ => None,
-        }));
-    }
-    names
 }
 
 fn wrong(error: impl fmt::Display) -> TlsError {

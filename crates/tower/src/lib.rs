@@ -46,9 +46,9 @@
 //!
 //! # What it does not do
 //!
-//! It opens no connections for clients and knows nothing of TLS. It runs handlers where they would
-//! run anyway: unlike `seawall-rpc` it has no run queue of its own, so it measures the runtime's
-//! from outside.
+//! It opens no connections for clients, and accepts no TLS: at most it reads who tonic has accepted
+//! (feature `tonic-tls`). It runs handlers where they would run anyway: unlike `seawall-rpc` it has
+//! no run queue of its own, so it measures the runtime's from outside.
 
 pub mod client;
 pub mod clock;

@@ -10,6 +10,7 @@ use hyper::header::HeaderValue;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use seawall_tower::server::certificate_names;
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
@@ -17,7 +18,7 @@ use super::socket::{Stream, prepare};
 use crate::config::Limits;
 use crate::forward;
 use crate::shared::Shared;
-use crate::tls::{self, H2};
+use crate::tls::H2;
 
 /// Between two looks at a connection that has sent `P` or `PR`, which begins a method as well as
 /// the preface of HTTP/2.
@@ -133,7 +134,7 @@ async fn open(
         let session = tls.get_ref().1;
         let is_http2 = session.alpn_protocol() == Some(H2);
         let shown = session.peer_certificates().unwrap_or_default();
-        let certificate = shown.first().map_or_else(Vec::new, tls::names);
+        let certificate = shown.first().map_or_else(Vec::new, |own| certificate_names(own));
         return Ok(Opened { stream: Stream::tls(tls, stall), is_http2, is_tls: true, certificate });
     }
     let is_http2 = begins_as_http2(&tcp).await?;

@@ -419,11 +419,14 @@ fn unbounded(
     unbounded
 }
 
+/// The connection that a request came by, wherever who accepted it has put that.
 fn connection_of<B>(request: &Request<B>) -> Option<&Connection> {
     let extensions = request.extensions();
-    let direct = extensions.get::<Connection>();
+    let found = extensions.get::<Connection>();
     #[cfg(feature = "axum")]
-    let direct = direct
+    let found = found
         .or_else(|| extensions.get::<axum::extract::ConnectInfo<Connection>>().map(|info| &info.0));
-    direct
+    #[cfg(feature = "tonic-tls")]
+    let found = super::tonic_tls::connection(extensions).or(found);
+    found
 }

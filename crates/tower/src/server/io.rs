@@ -29,9 +29,10 @@ const READ_MAX: usize = 16 << 10;
 
 /// What a layer knows of the connection that a request came by: an extension of the request.
 ///
-/// The [`Listener`](super::Listener) and [`Io`] make it, and axum and tonic put it into requests.
-/// Where hyper is driven by hand, [`wrap`](Self::wrap) does that; and where bytes come in another
-/// way, [`received`](Self::received) tells of them.
+/// The [`Listener`](super::Listener) and [`Io`] make it, and axum and tonic put it into requests;
+/// with the feature `tonic-tls` it is found behind tonic's TLS, too, and has the names in the
+/// certificate of a client. Where hyper is driven by hand, [`wrap`](Self::wrap) does that; and
+/// where bytes come in another way, [`received`](Self::received) tells of them.
 #[derive(Clone, Debug, Default)]
 pub struct Connection(Arc<Inner>);
 
@@ -55,9 +56,16 @@ impl Connection {
     }
 
     /// The names in a certificate that the peer has shown, and that was verified: what mutual TLS
-    /// proves to [`Trust`](seawall_control::trust::Trust). Only the first counts.
+    /// proves to [`Trust`](seawall_control::trust::Trust). Only the first call counts. With the
+    /// feature `certificates`, `server::certificate_names` reads them.
     pub fn set_certificate(&self, names: Vec<String>) {
         _ = self.0.certificate.set(names);
+    }
+
+    /// The same, unless it was set before: `names` are read once for each connection.
+    #[cfg(feature = "tonic-tls")]
+    pub(super) fn set_certificate_with(&self, names: impl FnOnce() -> Vec<String>) {
+        _ = self.0.certificate.get_or_init(names);
     }
 
     /// Bytes were read that had `waited` for that.

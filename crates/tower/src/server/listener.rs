@@ -19,7 +19,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// connections that tonic takes.
 ///
 /// A layer finds the connection in its requests where axum is served with
-/// `into_make_service_with_connect_info::<Connection>()`, and with tonic always (feature `tonic`).
+/// `into_make_service_with_connect_info::<Connection>()`, and with tonic always (feature `tonic`;
+/// where others than tonic accept TLS for it, `tonic-tls`).
 #[derive(Debug)]
 pub struct Listener(TcpListener);
 

@@ -17,6 +17,8 @@ mod admission;
 mod answer;
 mod body;
 mod canary;
+#[cfg(feature = "certificates")]
+mod certificate;
 mod classes;
 mod config;
 mod context;
@@ -34,9 +36,13 @@ mod service;
 mod sessions;
 mod stats;
 mod ticket;
+#[cfg(feature = "tonic-tls")]
+mod tonic_tls;
 
 pub use admission::Queue;
 pub use body::Body;
+#[cfg(feature = "certificates")]
+pub use certificate::certificate_names;
 pub use classes::{Classes, Head};
 pub use config::{Config, Limits, Mode, Orca, Statuses};
 pub use context::{Context, Deadlines};

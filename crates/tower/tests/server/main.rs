@@ -7,3 +7,4 @@ mod mock;
 mod service;
 mod support;
 mod tonic;
+mod tonic_tls;
