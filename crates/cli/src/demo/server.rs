@@ -43,6 +43,8 @@ impl Setup<'_> {
             format!("--set=server.rtt={}", duration::format(self.rtt)),
             // Without control nothing else may bound the load either.
             "--set=server.limits.outstanding=1000000".to_owned(),
+            // The demo's own live page shows what its server records, and may be opened at any
+            // time: without this a server records nothing.
             "--metrics=127.0.0.1:0".to_owned(),
             self.subject.name().to_owned(),
         ];
