@@ -30,7 +30,53 @@ use crate::clock;
 /// A queue behind the entry that the layer is to know of, such as the one in front of what a
 /// handler calls.
 ///
+/// By its wait the layer refuses at [`stage`](Self::stage) who could not wait for so long, and tells
+/// the algorithm and clients of the queueing delay. When a request leaves the queue the layer does
+/// not see: **the handler waits in it by [`Context::wait`]**, which charges the request. A wait that
+/// nobody charges is taken for service. Then budgets shrink as the queue grows (they are what the
+/// service's tail leaves of the target delay), `service` in the field is too long, and locks behind
+/// it and other services believe that the request has more left than it has.
+///
 /// It is asked under the layer's own lock: an answer that is at hand, and no call of the layer.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// use seawall_control::Instant;
+/// use seawall_control::request::{Class, Stage};
+/// use seawall_tower::{Context, server};
+/// use tokio::sync::Semaphore;
+///
+/// /// Workers, each of which does one job in 10 ms.
+/// struct Workers {
+///     count: usize,
+///     free: Semaphore,
+///     /// As many clones as jobs wait: one that is given up does not wait any more.
+///     waiting: Arc<()>,
+/// }
+///
+/// impl Workers {
+///     async fn work(&self, context: &Context) {
+///         let waits = self.waiting.clone();
+///         let worker = context.wait(self.free.acquire()).await;
+///         drop(waits);
+///         tokio::time::sleep(Duration::from_millis(10)).await;
+///         drop(worker);
+///     }
+/// }
+///
+/// impl server::Queue for Workers {
+///     fn stage(&self) -> Stage {
+///         Stage(Stage::FIRST_OWN)
+///     }
+///
+///     fn wait(&self, _: Instant, _: Class) -> Duration {
+///         let waiting = Arc::strong_count(&self.waiting) - 1;
+///         Duration::from_millis(10).mul_f64(waiting as f64 / self.count as f64)
+///     }
+/// }
+/// ```
 pub trait Queue: Send + Sync {
     /// As what its wait counts.
     fn stage(&self) -> Stage;

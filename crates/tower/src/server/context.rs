@@ -96,6 +96,15 @@ impl Context {
         self.remaining(clock::now())
     }
 
+    /// Waits in a queue of the service's own, such as a [`Queue`](super::Queue) that the layer knows,
+    /// until `turn` comes, and charges the request for that, as for a wait at any stage: else it
+    /// would be taken for service. Who gives up has waited, too. What `seawall-sync` makes wait is
+    /// charged already.
+    pub async fn wait<T: Future>(&self, turn: T) -> T::Output {
+        let _charged = Charge { context: self, since: clock::now() };
+        turn.await
+    }
+
     /// When its bytes came, by the kernel's monotonic clock.
     pub fn came(&self) -> Instant {
         self.0.came
@@ -133,6 +142,18 @@ impl Context {
             ..*claims
         };
         fields::Request::of(&onward, clock::realtime_ns())
+    }
+}
+
+/// A wait that lasts until this is dropped.
+struct Charge<'a> {
+    context: &'a Context,
+    since: Instant,
+}
+
+impl Drop for Charge<'_> {
+    fn drop(&mut self) {
+        self.context.charge(clock::now().since(self.since));
     }
 }
 
@@ -175,6 +196,19 @@ mod tests {
         assert_eq!(write(both, 50_900), (Some("50900000n".into()), Some("50".into())));
         assert_eq!(write(both, 900).1, Some("1".into()), "and not without limit");
         assert_eq!(write(Deadlines { field: true, ..Deadlines::default() }, 900), (None, None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_are_charged_also_of_who_gives_up() {
+        let ms = Duration::from_millis;
+        let claims = Claims { budget: Some(ms(100)), ..Claims::default() };
+        let request = request::Context::new(claims, clock::now());
+        let context = Context::new(request, clock::now(), Deadlines::default());
+        assert_eq!(context.wait(tokio::time::sleep(ms(20))).await, ());
+        assert_eq!(context.charged(), ms(20));
+        let given_up = tokio::time::timeout(ms(30), context.wait(std::future::pending::<()>()));
+        assert!(given_up.await.is_err());
+        assert_eq!((context.charged(), context.remaining_now()), (ms(50), ms(50)));
     }
 
     #[test]

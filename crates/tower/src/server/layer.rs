@@ -81,7 +81,7 @@ impl Builder {
     }
 
     /// Tells of a queue behind the entry: its wait counts for the algorithm, and who cannot wait
-    /// for it is refused at once.
+    /// for it is refused at once. Handlers wait in it by [`Context::wait`](crate::Context::wait).
     pub fn queue(mut self, queue: Arc<dyn Queue>) -> Self {
         self.parts.queue = Some(queue);
         self

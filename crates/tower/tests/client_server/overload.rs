@@ -43,8 +43,7 @@ impl Station {
     async fn work(self: Arc<Self>, context: Context) {
         let since = clock::now();
         self.waiting.lock().unwrap().push_back(since);
-        let worker = self.workers.acquire().await;
-        context.charge(clock::now().since(since)); // or it would be taken for service
+        let worker = context.wait(self.workers.acquire()).await;
         self.waiting.lock().unwrap().pop_front(); // workers are given in the order of arrival
         time::sleep(SERVICE).await;
         drop(worker);
