@@ -30,12 +30,12 @@ use crate::clock;
 /// A queue behind the entry that the layer is to know of, such as the one in front of what a
 /// handler calls.
 ///
-/// By its wait the layer refuses at [`stage`](Self::stage) who could not wait for so long, and tells
-/// the algorithm and clients of the queueing delay. When a request leaves the queue the layer does
-/// not see: **the handler waits in it by [`Context::wait`]**, which charges the request. A wait that
-/// nobody charges is taken for service. Then budgets shrink as the queue grows (they are what the
-/// service's tail leaves of the target delay), `service` in the field is too long, and locks behind
-/// it and other services believe that the request has more left than it has.
+/// By its wait the layer refuses at [`stage`](Self::stage) who could not wait for so long, and
+/// tells the algorithm and clients of the queueing delay. When a request leaves the queue the layer
+/// does not see: **the handler waits in it by [`Context::wait`]**, which charges the request. A
+/// wait that nobody charges is taken for service. Then budgets shrink as the queue grows (they are
+/// what the service's tail leaves of the target delay), `service` in the field is too long, and
+/// locks behind it and other services believe that the request has more left than it has.
 ///
 /// It is asked under the layer's own lock: an answer that is at hand, and no call of the layer.
 ///

@@ -96,10 +96,10 @@ impl Context {
         self.remaining(clock::now())
     }
 
-    /// Waits in a queue of the service's own, such as a [`Queue`](super::Queue) that the layer knows,
-    /// until `turn` comes, and charges the request for that, as for a wait at any stage: else it
-    /// would be taken for service. Who gives up has waited, too. What `seawall-sync` makes wait is
-    /// charged already.
+    /// Waits in a queue of the service's own, such as a [`Queue`](super::Queue) that the layer
+    /// knows, until `turn` comes, and charges the request for that, as for a wait at any stage:
+    /// else it would be taken for service. Who gives up has waited, too. What `seawall-sync` makes
+    /// wait is charged already.
     pub async fn wait<T: Future>(&self, turn: T) -> T::Output {
         let _charged = Charge { context: self, since: clock::now() };
         turn.await

@@ -13,8 +13,8 @@ type Info = <TlsStream<Io> as Connected>::ConnectInfo;
 
 /// The connection below TLS, if tonic has told of one, with the names in its client's certificate.
 ///
-/// A certificate that rustls tells of has passed its verifier. tonic tells of the connection as such
-/// only where it has accepted TLS itself; this it tells of streams that come with TLS, too.
+/// A certificate that rustls tells of has passed its verifier. tonic tells of the connection as
+/// such only where it has accepted TLS itself; this it tells of streams that come with TLS, too.
 pub(super) fn connection(extensions: &Extensions) -> Option<&Connection> {
     let info = extensions.get::<Info>()?;
     let connection = info.get_ref();
