@@ -3,11 +3,16 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
 	"strings"
+	"time"
 )
+
+// patience is how long anything may take on a slow machine.
+const patience = 60 * time.Second
 
 const usage = `usage: interop-http COMMAND [OPTION...]
 
@@ -54,15 +59,22 @@ func run(args []string) error {
 	method := flags.String("method", "UnaryCall", "method: UnaryCall or CacheableUnaryCall")
 	field := flags.String("field", "", "the field seawall of each call")
 	_ = flags.Parse(args)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	client, err := dial(address, "")
+	if err != nil {
+		return err
+	}
+	defer client.Close()
 	switch command {
 	case "cases":
-		return cases(address)
+		return cases(ctx, client)
 	case "load":
-		return load(address, *calls, *workers, *method, *field)
+		return load(ctx, client, *calls, *workers, *method, *field)
 	case "retry":
-		return retry(address, *calls, *workers)
+		return retry(ctx, client, address, *calls, *workers)
 	case "deadline":
-		return deadline(address)
+		return deadline(ctx, client)
 	}
 	return failure("unknown command %q; allowed: serve, cases, load, retry, deadline", command)
 }

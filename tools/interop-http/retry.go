@@ -35,14 +35,7 @@ type waited struct {
 
 // retry makes calls under overload, by a client that retries as it is told, and checks that it
 // waited for as long as it was told. The overload ends after a while, so that retries are served.
-func retry(address string, calls, workers int) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	crowd, err := dial(address, "")
-	if err != nil {
-		return err
-	}
-	defer crowd.Close()
+func retry(ctx context.Context, crowd client, address string, calls, workers int) error {
 	polite, err := dial(address, retries)
 	if err != nil {
 		return err
