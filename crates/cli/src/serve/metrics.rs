@@ -37,6 +37,7 @@ pub(crate) enum Forgets {
     /// What gauges say of things that have gone; what was counted of them stays.
     Gauges(Duration),
     /// All of it.
+    #[cfg_attr(not(feature = "node"), expect(dead_code, reason = "only the node agent's"))]
     All(Duration),
 }
 
