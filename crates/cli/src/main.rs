@@ -34,7 +34,7 @@ use clap::{Parser, Subcommand};
 
 /// Keeps services fast when more work arrives than they can do.
 #[derive(Debug, Parser)]
-#[command(version, propagate_version = true, after_help = EXAMPLES)]
+#[command(name = "seawall", version, propagate_version = true, after_help = EXAMPLES)]
 struct Cli {
     /// What to log on standard error, such as `info` or `seawall_rpc=debug`
     #[arg(long, global = true, value_name = "FILTER", env = "SEAWALL_LOG", default_value = "warn")]

@@ -78,7 +78,7 @@ impl Lane {
         self.latency.observe(latency.as_secs_f64());
     }
 
-    /// The queue was empty and is not any more, with `places` for this class.
+    /// The queue is empty, and somebody may join it, with `places` for this class.
     ///
     /// How fast turns came when somebody waited the last time says little. What is inside now
     /// leaves as fast as Little's law says.

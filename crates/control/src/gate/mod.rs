@@ -193,15 +193,17 @@ impl<T> Gate<T> {
             context.admit(Stage::GATE, now, Duration::ZERO)?;
             return Ok(Answer::Go(self.enter_new(now, class)));
         }
-        let lane = self.lane(class);
-        lane.limited += u64::from(lane.is_full());
-        self.judge(now, class, context)?;
-        let id = self.entries.insert(Entry { class, state: State::Waiting(item()) });
         let places = self.places(class);
         let start = self.used;
         let lane = self.lane(class);
+        lane.limited += u64::from(lane.is_full());
         if lane.waiting == 0 {
             lane.on_backlog(now, places);
+        }
+        self.judge(now, class, context)?;
+        let id = self.entries.insert(Entry { class, state: State::Waiting(item()) });
+        let lane = self.lane(class);
+        if lane.waiting == 0 {
             lane.used = lane.used.max(start);
         }
         lane.queue.push(now, droppable, id);
@@ -343,6 +345,11 @@ impl<T> Gate<T> {
         let is_too_long = predicted > most || lane.waiting >= self.config.queue_max;
         if context.claims().droppable && is_too_long {
             return Err(explain(Rejected::new(Stage::GATE, predicted, most)));
+        }
+        if lane.waiting == 0 {
+            // However much comes, one who waits is of use. If nobody did there would be no turns,
+            // and demand would look as if it were within capacity.
+            return Ok(());
         }
         let most = lane.standing.most(self.config.queues);
         context.admit_to_queue(Stage::GATE, lane.queued(), most)

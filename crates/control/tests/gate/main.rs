@@ -6,8 +6,13 @@
 mod histories;
 mod model;
 
+use std::time::Duration;
+
 use model::{Kind, Station, Times, World};
-use seawall_control::Rng;
+use seawall_control::controller::Init;
+use seawall_control::gate::{self, Answer, End, Gate, Turn};
+use seawall_control::request::{Claims, Class, Context};
+use seawall_control::{Instant, Rng, limit};
 
 /// Stations: a network that takes a fifth of a millisecond, cores, a lock, and sleep.
 const NET: usize = 0;
@@ -113,6 +118,49 @@ fn a_mix_that_nothing_tells_apart_is_not_divided() {
         assert!(report.given_up() < 0.02, "{}", report.given_up());
         assert!(report.good(0) >= 0.85 * 400.0, "{}", report.good(0));
     }
+}
+
+/// Turns come slowly while those inside wait for the lock, and else at once.
+#[test]
+fn somebody_waits_while_more_comes_than_can_be_served() {
+    for times in [Times::Fixed, Times::Exponential] {
+        let hot = Kind { times, ..Kind::new(600.0, &[(NET, 0.1), (LOCK, 5.0)]) };
+        let cold = Kind { times, ..Kind::new(1_400.0, &[(NET, 0.2)]) };
+        let mut world = World::new(10, stations(4), vec![hot, cold]);
+        world.run(10.0);
+        for fifth in 0..3_000 {
+            let report = world.run(0.2);
+            let mut waits = report.kinds.iter().flat_map(|kind| &kind.waits);
+            assert!(report.refused() == 0 || waits.any(|wait| *wait > 0.0), "{fifth}");
+        }
+    }
+}
+
+/// After a stall the last turn came late. That says nothing of the next ones.
+#[test]
+fn a_stall_does_not_keep_everybody_from_the_queue() {
+    let limit = limit::Config { fixed: 1, ..limit::Config::named("fixed") };
+    let config = gate::Config { limit, ..Default::default() };
+    let mut gate = Gate::<()>::new(&config, Init::new(Instant::ORIGIN, 12)).unwrap();
+    let mut now = Instant::ORIGIN;
+    let arrive = |gate: &mut Gate<()>, now, droppable| {
+        let budget = Some(Duration::from_millis(20));
+        let claims = Claims { droppable, budget, ..Claims::default() };
+        gate.on_arrival(now, Class(0), &Context::new(claims, now), || ())
+    };
+    let Ok(Answer::Go(first)) = arrive(&mut gate, now, true) else { panic!("it is empty") };
+    let Ok(Answer::Wait(second)) = arrive(&mut gate, now, false) else { panic!("it may wait") };
+    now = now + Duration::from_secs(10);
+    gate.on_end(now, first, End::Served);
+    assert!(matches!(gate.poll(now), Some(Turn::Go { .. })));
+    gate.on_end(now, second, End::Served);
+    for _ in 0..1_000 {
+        let Ok(Answer::Go(id)) = arrive(&mut gate, now, true) else { panic!("it is empty") };
+        now = now + Duration::from_millis(1);
+        gate.on_end(now, id, End::Served);
+    }
+    assert!(matches!(arrive(&mut gate, now, true), Ok(Answer::Go(_))));
+    assert!(matches!(arrive(&mut gate, now, true), Ok(Answer::Wait(_))));
 }
 
 /// It let in many when nothing was scarce, and now so many wait inside that clients give up.
