@@ -16,7 +16,8 @@ pub struct Rejected {
     pub stage: Stage,
     /// The wait that the stage predicted.
     pub predicted_delay: Duration,
-    /// What the request had left: the smaller of its delay budget and its remaining deadline.
+    /// The longest that would have done: what the request had left, the smaller of its delay budget
+    /// and its remaining deadline, or less where the queue is only to be as long as is of use.
     pub remaining: Duration,
     /// How long the stage expects to stay congested; zero when it cannot say.
     pub retry_after: Duration,
@@ -63,7 +64,7 @@ impl fmt::Display for Rejected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "refused at {}: predicted wait {:?}", self.stage, self.predicted_delay)?;
         if self.remaining != Duration::MAX {
-            write!(f, ", {:?} left", self.remaining)?;
+            write!(f, ", at most {:?}", self.remaining)?;
         }
         if !self.retry_after.is_zero() {
             write!(f, ", retry after {:?}", self.retry_after)?;

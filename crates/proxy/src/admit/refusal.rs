@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use seawall_control::request::Rejected;
+use seawall_control::request::{RefusalReason, Rejected};
 use seawall_tower::server::parts;
 
 /// A refusal, as it was decided and as it is told.
@@ -18,7 +18,9 @@ pub(crate) struct Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.rejected.fmt(f)?;
-        match self.slo.filter(|_| self.rejected.remaining != Duration::MAX) {
+        let is_for_time =
+            matches!(self.rejected.reason, RefusalReason::Budget | RefusalReason::Deadline);
+        match self.slo.filter(|_| is_for_time) {
             Some((slo, tail)) if !tail.is_zero() => {
                 write!(f, "; SLO {slo:?}, of which this class takes {tail:.1?} (p99)")
             }
@@ -31,7 +33,7 @@ impl fmt::Display for Refusal {
 mod tests {
     use super::*;
     use seawall_control::fields::{self, Name};
-    use seawall_control::request::{RefusalReason, Stage};
+    use seawall_control::request::Stage;
 
     #[test]
     fn it_tells_who_takes_the_slo() {
@@ -42,8 +44,8 @@ mod tests {
             let told = parts::Refusal::new(&rejected, false, name, &news, 0.5);
             Refusal { rejected, told, slo }.to_string()
         };
-        let late = Rejected::new(Stage::GATE, ms(12), ms(10));
-        let plain = "refused at gate: predicted wait 12ms, 10ms left";
+        let late = Rejected::new(Stage::GATE, ms(12), ms(10)).with_reason(RefusalReason::Budget);
+        let plain = "refused at gate: predicted wait 12ms, at most 10ms";
         assert_eq!(
             text(late, Some((ms(200), Duration::from_micros(189_630)))),
             format!("{plain}; SLO 200ms, of which this class takes 189.6ms (p99)")
@@ -53,5 +55,8 @@ mod tests {
         let entry = Rejected::at_entry(RefusalReason::WindowExceeded, ms(1));
         let said = text(entry, Some((ms(200), ms(100))));
         assert!(!said.contains("SLO"), "that is not about time: {said}");
+        let crowded = Rejected::new(Stage::GATE, ms(4), ms(3));
+        let plain = "refused at gate: predicted wait 4ms, at most 3ms";
+        assert_eq!(text(crowded, Some((ms(200), ms(100)))), plain);
     }
 }
