@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use futures_util::future::try_join_all;
 use parking_lot::Mutex;
 use seawall_control::Rng;
 use seawall_measure::KeyValueMix;
-use seawall_rpc::{CallError, CallResult, ClientConfig, Request, Session, clock};
+use seawall_rpc::{CallError, CallFuture, CallResult, ClientConfig, Request, Session, clock};
 
 use super::engine::runtime;
 use super::sessions;
@@ -152,17 +153,13 @@ pub(crate) fn fill(
         while key < keys {
             let batch = key..keys.min(key + at_once);
             key = batch.end;
-            let writes: Vec<_> = batch
-                .map(|key| {
-                    let request = workload::set(key, mix.value_len(key, &mut rng));
-                    (request.clone(), session.call(request))
-                })
-                .collect();
-            for (request, write) in writes {
-                finish(&session, request, write.await).await.with_context(|| {
-                    format!("cannot fill the store at {server}; is it `seawall serve kv`?")
-                })?;
-            }
+            let writes = batch.map(|key| {
+                let request = workload::set(key, mix.value_len(key, &mut rng));
+                finish(&session, session.call(request.clone()), request)
+            });
+            try_join_all(writes).await.with_context(|| {
+                format!("cannot fill the store at {server}; is it `seawall serve kv`?")
+            })?;
             progress(key);
         }
         Ok(())
@@ -180,7 +177,8 @@ fn patient(config: &ClientConfig) -> ClientConfig {
 
 /// Sees a write through. What was refused, as a server may do even to a lone client that sends this
 /// fast, is tried again until there is room for it.
-async fn finish(session: &Session, request: Request, mut result: CallResult) -> Result<()> {
+async fn finish(session: &Session, write: CallFuture, request: Request) -> Result<()> {
+    let mut result = write.await;
     for _ in 0..TRIES {
         let pause = match result {
             Err(CallError::Rejected(rejected)) => rejected.retry_after.clamp(PAUSE, LONGEST_PAUSE),
