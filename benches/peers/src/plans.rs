@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::cases::Experiment;
 use crate::record::{Point, Run};
-use crate::rows::{ROWS, Row};
+use crate::rows::{ROWS, Row, Stack};
 
 /// Writes plan, points, page and charts of each experiment into `folder`; gives the pages.
 ///
@@ -67,7 +67,36 @@ fn plan(run: &Run, experiment: &Experiment, rows: &[&Row], rates: &[&str]) -> Va
         rows.iter().map(|row| format!("{}: {}. ", row.name, row.setting)).collect();
     let capacities: String =
         run.capacities.iter().map(|(name, rate)| format!("{name}: {rate:.0}/s. ")).collect();
-    let figure = |title: &str, x: &str, y: &str| json!({ "title": title, "x": x, "y": y });
+    let figures: Vec<Value> = figures(experiment)
+        .iter()
+        .flat_map(|(title, x, y)| {
+            let apart = move |stack: Stack| {
+                let names = rows.iter().filter(|row| row.stack == stack).map(|row| row.name);
+                let names: Vec<&str> = names.collect();
+                let title = format!("{title}, servers in {}", stack.language());
+                let at = json!({ "variant": names });
+                (!names.is_empty()).then(|| json!({ "title": title, "x": x, "y": y, "at": at }))
+            };
+            [Stack::Go, Stack::Rust].into_iter().filter_map(apart)
+        })
+        .collect();
+    let rounds = run.points.iter().map(|point| point.key.round).max().unwrap_or(1);
+    json!({
+        "title": format!("{} ({})", experiment.title, experiment.proto()),
+        "about": format!("{settings}\n\nWithout limiters: {capacities}"),
+        "app": "http",
+        "rounds": rounds,
+        "capacity": experiment.capacity,
+        "rates": rates,
+        "load": { "slo": "100ms", "requests": experiment.requests },
+        "variant": rows.iter().map(|row| json!({ "name": row.name })).collect::<Vec<_>>(),
+        "figure": figures,
+    })
+}
+
+/// Title and axes of each figure. Of all rows together nobody could tell the lines apart.
+fn figures(experiment: &Experiment) -> Vec<(String, &'static str, String)> {
+    let figure = |title: &str, x, y: &str| (title.to_owned(), x, y.to_owned());
     let mut figures = match experiment.over_time {
         true => vec![
             figure("Goodput over time", "time", "goodput"),
@@ -82,23 +111,11 @@ fn plan(run: &Run, experiment: &Experiment, rows: &[&Row], rates: &[&str]) -> Va
     let classes = experiment.requests.split(',').filter_map(|class| class.split(':').next());
     let classes: Vec<&str> = classes.collect();
     if classes.len() > 1 {
-        let of_class = |class: &&str| {
+        figures.extend(classes.iter().map(|class| {
             figure(&format!("Goodput of {class}"), "rate", &format!("class.{class}.goodput"))
-        };
-        figures.extend(classes.iter().map(of_class));
+        }));
     }
-    let rounds = run.points.iter().map(|point| point.key.round).max().unwrap_or(1);
-    json!({
-        "title": format!("{} ({})", experiment.title, experiment.proto()),
-        "about": format!("{settings}\n\nWithout limiters: {capacities}"),
-        "app": "http",
-        "rounds": rounds,
-        "capacity": experiment.capacity,
-        "rates": rates,
-        "load": { "slo": "100ms", "requests": experiment.requests },
-        "variant": rows.iter().map(|row| json!({ "name": row.name })).collect::<Vec<_>>(),
-        "figure": figures,
-    })
+    figures
 }
 
 fn points(run: &Run, experiment: &Experiment, rows: &[&Row], rates: &[&str]) -> Value {

@@ -51,6 +51,14 @@ impl Stack {
             Self::Rust => "rust",
         }
     }
+
+    /// Its name for readers.
+    pub fn language(self) -> &'static str {
+        match self {
+            Self::Go => "Go",
+            Self::Rust => "Rust",
+        }
+    }
 }
 
 const fn go(name: &'static str, peer: &'static str, setting: &'static str) -> Row {

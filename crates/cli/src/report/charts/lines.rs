@@ -216,5 +216,6 @@ fn look(index: usize) -> (Stroke, Mark) {
     let marks = [Mark::Circle, Mark::Diamond, Mark::Triangle, Mark::Square];
     let (ink, round) = (inks[index % inks.len()], index / inks.len());
     let stroke = if round % 2 == 0 { Stroke::solid(ink, 5) } else { Stroke::dashed(ink, 4) };
-    (stroke, marks[(index + round) % marks.len()])
+    // No ink has the same mark twice before it has had all of them.
+    (stroke, marks[(index % inks.len() + round) % marks.len()])
 }
