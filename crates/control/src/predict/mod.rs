@@ -5,6 +5,7 @@ pub mod hold;
 pub mod lock;
 pub mod memory;
 pub mod network;
+pub mod pause;
 mod precision;
 pub mod queue;
 pub mod starvation;
