@@ -58,6 +58,9 @@ fn a_page_has_these_bytes() {
     page.boost_until(0x12);
     page.on_late();
     page.set_cpu_time(0x13);
+    page.pause(0xff, 0xff);
+    page.resume(0x16);
+    page.pause(0x14, 0x15);
     page.shard(0).on_arrival();
     page.shard(15).on_completion(&Sample {
         exec_ns: 0x21,
@@ -95,7 +98,12 @@ fn a_page_has_these_bytes() {
     put(32, &this.namespace.to_le_bytes());
     put(40, &[16]);
     put(64, b"golden");
-    for (at, byte) in [(256, 0x11), (264, 0x12), (272, 1), (296, 0x13)] {
+    for (at, byte) in [(256, 0x11), (264, 0x12), (272, 1), (296, 0x13)].into_iter().chain([
+        (304, 0x14),
+        (312, 0x15),
+        (320, 1),
+        (328, 0x16),
+    ]) {
         put(at, &[byte]);
     }
     for (at, byte) in (512..592).step_by(8).zip(0x31..=0x3a) {

@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 
 use seawall_abi::clock::monotonic_ns;
 use seawall_abi::page::{
-    Counters, Description, Malformed, Orders, Publisher, Reader, SIZE, Sample, Unpublished,
-    Unreadable,
+    Counters, Description, Malformed, Orders, PAUSE_BEAT_NS, Pause, Publisher, Reader, SIZE,
+    Sample, Unpublished, Unreadable,
 };
 use tempfile::TempDir;
 
@@ -424,4 +424,29 @@ fn a_full_disk_is_found_when_the_page_is_made_and_not_when_it_is_used() {
         return eprintln!("not run: {problem}");
     }
     assert!(output.status.success() && told.contains("refused on /"), "{told}{problem}");
+}
+
+#[test]
+fn a_pause_counts_while_its_service_says_that_it_lives() {
+    let folder = folder();
+    let page = publish(folder.path(), "cassandra");
+    let reader = Reader::open(page.path()).unwrap();
+    let (now, ms) = (monotonic_ns(), 1_000_000);
+    page.beat(now);
+    assert_eq!(reader.pause(now).unwrap(), None);
+    page.pause(now, now + 40 * ms);
+    let pause = Pause { since_ns: now, ends_ns: now + 40 * ms };
+    assert_eq!(reader.pause(now + 30 * ms).unwrap(), Some(pause));
+    page.pause(now, now + 90 * ms);
+    let longer = Pause { ends_ns: now + 90 * ms, ..pause };
+    assert_eq!(reader.pause(now + 60 * ms).unwrap(), Some(longer));
+    assert_eq!(reader.pause(now + PAUSE_BEAT_NS).unwrap(), None, "it has died");
+    page.beat(now + 100 * ms);
+    assert_eq!(reader.pause(now + PAUSE_BEAT_NS).unwrap(), Some(longer));
+    page.resume(70 * ms);
+    assert_eq!(reader.pause(now + 100 * ms).unwrap(), None);
+    let state = reader.service().unwrap();
+    assert_eq!((state.pauses, state.paused_ns), (1, 70 * ms));
+    fs::OpenOptions::new().write(true).open(page.path()).unwrap().set_len(300).unwrap();
+    assert!(matches!(reader.pause(now), Err(Unreadable::Size(0))));
 }

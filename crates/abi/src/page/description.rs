@@ -121,6 +121,6 @@ pub(super) fn word(page: &[u8; SIZE], offset: usize) -> u32 {
     u32::from_le_bytes(page[offset..offset + 4].try_into().expect("four bytes"))
 }
 
-pub(super) fn long(page: &[u8; SIZE], offset: usize) -> u64 {
+pub(super) fn long(page: &[u8], offset: usize) -> u64 {
     u64::from_le_bytes(page[offset..offset + 8].try_into().expect("eight bytes"))
 }

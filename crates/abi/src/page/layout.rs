@@ -60,7 +60,11 @@ pub(super) struct Service {
     pub(super) bells_lost: AtomicU64,
     pub(super) hints_distrusted: AtomicU64,
     pub(super) cpu_ns: AtomicU64,
-    spare: [AtomicU64; 26],
+    pub(super) paused_since_ns: AtomicU64,
+    pub(super) pause_ends_ns: AtomicU64,
+    pub(super) pauses: AtomicU64,
+    pub(super) paused_ns: AtomicU64,
+    spare: [AtomicU64; 22],
 }
 
 /// Written by the agent.
@@ -138,6 +142,10 @@ pub const FIELDS: &[Field] = fields! {
     "service.bells_lost" SERVICE, Service, bells_lost u64;
     "service.hints_distrusted" SERVICE, Service, hints_distrusted u64;
     "service.cpu_ns" SERVICE, Service, cpu_ns u64;
+    "service.paused_since_ns" SERVICE, Service, paused_since_ns u64;
+    "service.pause_ends_ns" SERVICE, Service, pause_ends_ns u64;
+    "service.pauses" SERVICE, Service, pauses u64;
+    "service.paused_ns" SERVICE, Service, paused_ns u64;
     "agent.heartbeat_ns" AGENT, Agent, heartbeat_ns u64;
     "agent.lease_ns" AGENT, Agent, lease_ns u64;
     "agent.boosted_until_ns" AGENT, Agent, boosted_until_ns u64;

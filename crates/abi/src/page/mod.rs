@@ -15,5 +15,5 @@ pub use description::{Description, Malformed};
 pub use layout::{FIELDS, FIRST_SHARD, Field, MAGIC, NAME_MAX, SHARD_SIZE, SHARDS, SIZE, VERSION};
 pub use orders::{LEASE_MAX_NS, Orders, SPEED_BASE, SPEED_MAX};
 pub use publisher::{Publisher, Unpublished};
-pub use reader::{Reader, ServiceState, Unreadable};
+pub use reader::{PAUSE_BEAT_NS, Pause, Reader, ServiceState, Unreadable};
 pub use shard::{Counters, Sample, Shard};

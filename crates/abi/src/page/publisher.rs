@@ -4,7 +4,8 @@ use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::{fmt, process};
 
 use memmap2::{MmapOptions, MmapRaw};
@@ -151,6 +152,23 @@ impl Publisher {
     /// that does not model its cores says nothing: the system counts its CPU time.
     pub fn set_cpu_time(&self, total_ns: u64) {
         self.page().service.cpu_ns.store(total_ns, Relaxed);
+    }
+
+    /// The service stands still since `since_ns`, and is predicted to until `ends_ns`; say so again
+    /// when the prediction changes, and [beat](Self::beat) at least every [`PAUSE_BEAT_NS`](super::PAUSE_BEAT_NS).
+    pub fn pause(&self, since_ns: u64, ends_ns: u64) {
+        let service = &self.page().service;
+        service.pause_ends_ns.store(ends_ns, Relaxed);
+        // Who sees that it stands still sees until when.
+        service.paused_since_ns.store(since_ns.max(1), Release);
+    }
+
+    /// The service goes on, and stood still for so long.
+    pub fn resume(&self, paused_ns: u64) {
+        let service = &self.page().service;
+        service.paused_since_ns.store(0, Release);
+        service.paused_ns.fetch_add(paused_ns, Relaxed);
+        service.pauses.fetch_add(1, Relaxed);
     }
 
     /// A request's hint was not believed.

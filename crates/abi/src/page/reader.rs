@@ -81,6 +81,23 @@ pub struct ServiceState {
     pub hints_distrusted: u64,
     /// For how long its virtual cores were occupied, nanoseconds; 0 where it models none.
     pub cpu_ns: u64,
+    /// Times at which it stood still.
+    pub pauses: u64,
+    /// For how long, all together, nanoseconds.
+    pub paused_ns: u64,
+}
+
+/// A service that stands still says so often that it lives. Who has said nothing for so long has
+/// died, or was killed, and its last words do not count.
+pub const PAUSE_BEAT_NS: u64 = 250_000_000;
+
+/// A pause in which a service stands still, as when a collector stops the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// Since then, monotonic nanoseconds.
+    pub since_ns: u64,
+    /// Until then, as predicted, monotonic nanoseconds. May have passed.
+    pub ends_ns: u64,
 }
 
 impl Reader {
@@ -170,6 +187,22 @@ impl Reader {
         Ok(state(&read(&self.file)?))
     }
 
+    /// The pause in which the service stands still, if it does. Cheaper than all of the page.
+    ///
+    /// # Errors
+    ///
+    /// As [`counters`](Self::counters).
+    pub fn pause(&self, now_ns: u64) -> Result<Option<Pause>, Unreadable> {
+        const BEGIN: usize = at("service.heartbeat_ns");
+        let mut block = [0; at("service.pause_ends_ns") + 8 - BEGIN];
+        self.file.read_exact_at(&mut block, BEGIN as u64).map_err(cut)?;
+        let word = |field: usize| long(&block, field - BEGIN);
+        let [since_ns, ends_ns] =
+            [at("service.paused_since_ns"), at("service.pause_ends_ns")].map(word);
+        let is_alive = now_ns.saturating_sub(word(BEGIN)) < PAUSE_BEAT_NS;
+        Ok((since_ns != 0 && is_alive).then_some(Pause { since_ns, ends_ns }))
+    }
+
     /// Both, of one moment.
     ///
     /// # Errors
@@ -257,6 +290,8 @@ fn state(page: &[u8; SIZE]) -> ServiceState {
         bells_lost: long(page, at("service.bells_lost")),
         hints_distrusted: long(page, at("service.hints_distrusted")),
         cpu_ns: long(page, at("service.cpu_ns")),
+        pauses: long(page, at("service.pauses")),
+        paused_ns: long(page, at("service.paused_ns")),
     }
 }
 
@@ -295,10 +330,14 @@ fn read(file: &File) -> Result<[u8; SIZE], Unreadable> {
         return Err(Unreadable::Size(length));
     }
     let mut page = [0; SIZE];
-    file.read_exact_at(&mut page, 0).map_err(|problem| match problem.kind() {
-        // It was cut between the two questions.
+    file.read_exact_at(&mut page, 0).map_err(cut)?;
+    Ok(page)
+}
+
+/// Why a page was not read to its end: it was cut since it was opened.
+fn cut(problem: io::Error) -> Unreadable {
+    match problem.kind() {
         io::ErrorKind::UnexpectedEof => Unreadable::Size(0),
         _ => problem.into(),
-    })?;
-    Ok(page)
+    }
 }

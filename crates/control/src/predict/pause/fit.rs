@@ -97,8 +97,7 @@ impl Points {
         let level = median(points.iter().map(|point| point.1).collect());
         let flat = Line { slope: 0.0, intercept: level };
         let mut draw = || points[rng.below(points.len() as u64) as usize];
-        let drawn: Vec<Line> =
-            (0..TRIALS).filter_map(|_| Line::through(draw(), draw())).collect();
+        let drawn: Vec<Line> = (0..TRIALS).filter_map(|_| Line::through(draw(), draw())).collect();
         let best = core::iter::once(flat)
             .chain(drawn)
             .map(|line| consensus(&points, line, near))
