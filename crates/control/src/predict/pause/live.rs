@@ -41,7 +41,7 @@ impl LiveBytes {
                 let promoted = after.old.saturating_sub(before.old);
                 after.eden as f64 + after.survivor as f64 + promoted as f64
             }
-            Kind::Mixed | Kind::Full => after.sum() as f64,
+            Kind::Full | Kind::Mark => after.sum() as f64,
         };
         if examined > 0.0 {
             self.survival[kind as usize].observe((left / examined).min(1.0));
@@ -53,7 +53,7 @@ impl LiveBytes {
 fn examined(kind: Kind, spaces: &Spaces) -> f64 {
     match kind {
         Kind::Young => spaces.eden as f64 + spaces.survivor as f64,
-        Kind::Mixed | Kind::Full => spaces.sum() as f64,
+        Kind::Full | Kind::Mark => spaces.sum() as f64,
     }
 }
 

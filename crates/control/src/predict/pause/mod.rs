@@ -18,6 +18,7 @@
 //!     let collection = Collection { kind: Kind::Young, before: eden(megabytes), workers: 2 };
 //!     pauses.on_start(ms(start), &collection);
 //!     pauses.on_finish(ms(start + 5 + megabytes / 10), &eden(megabytes / 10)); // a tenth survives
+//!     pauses.learn();
 //! }
 //! let fourth = Collection { kind: Kind::Young, before: eden(400), workers: 2 };
 //! let predicted = pauses.on_start(ms(900), &fourth).unwrap();
@@ -52,10 +53,10 @@ const WEIGHT: f64 = 0.125;
 pub enum Kind {
     /// The young generation.
     Young,
-    /// The young generation, and a part of the old one.
-    Mixed,
     /// All of the heap.
     Full,
+    /// Nothing, but the world stands still for a step of marking that else goes on beside it.
+    Mark,
 }
 
 /// Bytes used in the spaces of a heap.
@@ -120,6 +121,8 @@ pub struct Pauses {
 struct Model {
     points: Points,
     lines: [Option<Line>; Fit::ALL.len()],
+    /// There are points that the lines do not know.
+    is_stale: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -174,7 +177,11 @@ impl Pauses {
     /// Names the first field of `config` that is out of range.
     pub fn new(config: &Config, seed: u64) -> Result<Self, ConfigError> {
         config.validate()?;
-        let model = Model { points: Points::new(config.window as usize), lines: [None; 2] };
+        let model = Model {
+            points: Points::new(config.window as usize),
+            lines: [None; Fit::ALL.len()],
+            is_stale: false,
+        };
         Ok(Self {
             fit: config.fit,
             kinds: core::array::from_fn(|_| model.clone()),
@@ -197,6 +204,15 @@ impl Pauses {
         predicted[self.fit as usize]
     }
 
+    /// The collection turns out to be of another kind, or to have become one.
+    pub fn on_kind(&mut self, kind: Kind) {
+        if let Some(Current { since, collection, .. }) = self.current
+            && collection.kind != kind
+        {
+            self.on_start(since, &Collection { kind, ..collection });
+        }
+    }
+
     /// It goes on from `now` on, with so much left in the heap. How long it stood, if it did.
     pub fn on_finish(&mut self, now: Instant, after: &Spaces) -> Option<Duration> {
         let Current { since, collection, load, predicted } = self.current.take()?;
@@ -212,8 +228,27 @@ impl Pauses {
         self.live.observe(collection.kind, &collection.before, after);
         let model = &mut self.kinds[collection.kind as usize];
         model.points.add(load, real.as_secs_f64());
-        model.lines = [model.points.ransac(&mut self.rng), model.points.ols()];
+        model.is_stale = true;
         Some(real)
+    }
+
+    /// Lays the lines anew through what has been seen: some 10 µs, for which the world need not
+    /// stand still.
+    pub fn learn(&mut self) {
+        for model in self.kinds.iter_mut().filter(|model| model.is_stale) {
+            model.lines = [model.points.ransac(&mut self.rng), model.points.ols()];
+            model.is_stale = false;
+        }
+    }
+
+    /// What each fit says of the pause that is; `None` before the first of its kind.
+    pub fn predicted(&self, fit: Fit) -> Option<Duration> {
+        self.current.and_then(|current| current.predicted[fit as usize])
+    }
+
+    /// Live bytes for each worker, as estimated, of the pause that is.
+    pub fn load(&self) -> Option<f64> {
+        self.current.map(|current| current.load)
     }
 
     /// How much longer the world stands still; `None` while it does not.
