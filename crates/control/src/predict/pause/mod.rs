@@ -17,7 +17,8 @@
 //! for (start, megabytes) in [(100, 100), (300, 200), (600, 300)] {
 //!     let collection = Collection { kind: Kind::Young, before: eden(megabytes), workers: 2 };
 //!     pauses.on_start(ms(start), &collection);
-//!     pauses.on_finish(ms(start + 5 + megabytes / 10), &eden(megabytes / 10)); // a tenth survives
+//!     let end = ms(start + 5 + megabytes / 10);
+//!     pauses.on_finish(end, Kind::Young, &eden(megabytes / 10)); // a tenth survives
 //!     pauses.learn();
 //! }
 //! let fourth = Collection { kind: Kind::Young, before: eden(400), workers: 2 };
@@ -195,8 +196,7 @@ impl Pauses {
 
     /// The world stands still from `now` on. How long, if there was a pause of its kind before.
     pub fn on_start(&mut self, now: Instant, collection: &Collection) -> Option<Duration> {
-        let live = self.live.estimate(collection.kind, &collection.before);
-        let load = live / f64::from(collection.workers.max(1));
+        let load = self.load_of(collection);
         let lines = self.kinds[collection.kind as usize].lines;
         let seconds = |line: Line| Duration::try_from_secs_f64(line.at(load)).ok();
         let predicted = lines.map(|line| line.and_then(seconds));
@@ -213,9 +213,10 @@ impl Pauses {
         }
     }
 
-    /// It goes on from `now` on, with so much left in the heap. How long it stood, if it did.
-    pub fn on_finish(&mut self, now: Instant, after: &Spaces) -> Option<Duration> {
-        let Current { since, collection, load, predicted } = self.current.take()?;
+    /// It goes on from `now` on, with so much left in the heap; what is known of the collection's
+    /// kind now is learnt from. How long it stood, if it did.
+    pub fn on_finish(&mut self, now: Instant, kind: Kind, after: &Spaces) -> Option<Duration> {
+        let Current { since, collection, predicted, .. } = self.current.take()?;
         let real = now.since(since);
         for (precision, predicted) in self.precision.iter_mut().zip(predicted) {
             if let Some(predicted) = predicted {
@@ -225,8 +226,9 @@ impl Pauses {
         if let Some(predicted) = predicted[self.fit as usize] {
             self.off.observe(predicted.abs_diff(real).as_secs_f64());
         }
-        self.live.observe(collection.kind, &collection.before, after);
-        let model = &mut self.kinds[collection.kind as usize];
+        let load = self.load_of(&Collection { kind, ..collection });
+        self.live.observe(kind, &collection.before, after);
+        let model = &mut self.kinds[kind as usize];
         model.points.add(load, real.as_secs_f64());
         model.is_stale = true;
         Some(real)
@@ -260,6 +262,11 @@ impl Pauses {
         let predicted = current.predicted[self.fit as usize].unwrap_or_default();
         let off = Duration::try_from_secs_f64(self.off.value().unwrap_or(0.0));
         Some(now.since(current.since).abs_diff(predicted).max(off.unwrap_or_default()))
+    }
+
+    fn load_of(&self, collection: &Collection) -> f64 {
+        let live = self.live.estimate(collection.kind, &collection.before);
+        live / f64::from(collection.workers.max(1))
     }
 
     /// How precise predictions by `fit` were, whether it is the one that is used or not.

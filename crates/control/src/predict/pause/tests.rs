@@ -27,7 +27,10 @@ fn pause(pauses: &mut Pauses, start: &mut u64, eden: u64, ms: u64) -> Option<Dur
     *start += 1_000;
     let predicted = pauses.on_start(at(*start), &young(eden));
     let after = Spaces { survivor: eden * MB / 10, ..Spaces::default() };
-    assert_eq!(pauses.on_finish(at(*start + ms), &after), Some(Duration::from_millis(ms)));
+    assert_eq!(
+        pauses.on_finish(at(*start + ms), Kind::Young, &after),
+        Some(Duration::from_millis(ms))
+    );
     pauses.learn();
     predicted
 }
@@ -37,12 +40,15 @@ fn nothing_is_said_before_the_first_of_a_kind() {
     let mut pauses = pauses(Fit::Ransac);
     assert_eq!((pauses.rest(at(0)), pauses.on_start(at(1_000), &young(64))), (None, None));
     assert_eq!(pauses.rest(at(1_030)), Some(Duration::from_millis(30)), "as long again");
-    pauses.on_finish(at(1_040), &Spaces::default());
+    pauses.on_finish(at(1_040), Kind::Young, &Spaces::default());
     pauses.learn();
     assert_eq!((pauses.rest(at(1_041)), pauses.precision(Fit::Ransac).count()), (None, 0));
     let full = Collection { kind: Kind::Full, ..young(64) };
     assert_eq!(pauses.on_start(at(2_000), &full), None);
-    assert_eq!(pauses.on_finish(at(2_500), &Spaces::default()), Some(Duration::from_millis(500)));
+    assert_eq!(
+        pauses.on_finish(at(2_500), Kind::Full, &Spaces::default()),
+        Some(Duration::from_millis(500))
+    );
     pauses.learn();
     let known = pauses.on_start(at(3_000), &full);
     assert_eq!(known, Some(Duration::from_millis(500)));
@@ -88,20 +94,20 @@ fn a_pause_may_turn_out_to_be_of_another_kind() {
     let (mut pauses, mut start) = (pauses(Fit::Ransac), 0);
     pause(&mut pauses, &mut start, 100, 20);
     pauses.on_start(at(2_000), &Collection { kind: Kind::Full, ..young(100) });
-    pauses.on_finish(at(2_300), &Spaces::default());
+    pauses.on_finish(at(2_300), Kind::Full, &Spaces::default());
     pauses.learn();
     pauses.on_start(at(3_000), &young(100));
     assert_eq!(pauses.rest(at(3_005)), Some(Duration::from_millis(15)));
     pauses.on_kind(Kind::Full);
     assert_eq!(pauses.rest(at(3_005)), Some(Duration::from_millis(295)));
-    pauses.on_finish(at(3_300), &Spaces::default());
+    pauses.on_finish(at(3_300), Kind::Full, &Spaces::default());
     assert_eq!(pauses.precision(Fit::Ransac).within(Duration::ZERO), Some(1.0));
 }
 
 #[test]
 fn a_finish_without_a_start_is_none() {
     let mut pauses = pauses(Fit::Ransac);
-    assert_eq!(pauses.on_finish(at(5), &Spaces::default()), None);
+    assert_eq!(pauses.on_finish(at(5), Kind::Young, &Spaces::default()), None);
     let config = Config { window: 7, ..Config::default() };
     let error = Pauses::new(&config, 1).unwrap_err().to_string();
     assert!(error.contains("pause.window"), "{error}");
@@ -119,7 +125,8 @@ proptest! {
             let now = Instant::from_nanos(time);
             pauses.on_start(now, &Collection { kind, before, workers });
             prop_assert!(pauses.rest(now).is_some());
-            pauses.on_finish(Instant::from_nanos(time.rotate_left(7)), &Spaces { eden: old, ..before });
+            let end = Instant::from_nanos(time.rotate_left(7));
+            pauses.on_finish(end, kind, &Spaces { eden: old, ..before });
             pauses.learn();
             prop_assert_eq!(pauses.rest(now), None);
         }

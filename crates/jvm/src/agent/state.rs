@@ -1,0 +1,188 @@
+//! What the agent knows, and says.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::time::Duration;
+
+use seawall_abi::clock::monotonic_ns;
+use seawall_abi::page::Publisher;
+use seawall_control::Instant;
+use seawall_control::predict::pause::{Collection, Fit, Kind, Pauses, Spaces};
+
+use super::heap::Heap;
+use super::perf::Perf;
+
+/// Everything that changes, behind one lock.
+#[derive(Debug)]
+pub(super) struct State {
+    pauses: Pauses,
+    heap: Option<Heap>,
+    perf: Option<Perf>,
+    workers: u16,
+    page: Option<Publisher>,
+    /// The pause that is.
+    current: Option<Pause>,
+    /// Pauses that are over, and were not written down yet.
+    over: Vec<Row>,
+    record: Option<BufWriter<File>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Pause {
+    since_ns: u64,
+    before: Spaces,
+}
+
+/// A pause, as it is written down.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    since_ns: u64,
+    kind: Kind,
+    before: Spaces,
+    after: Spaces,
+    workers: u16,
+    /// Live bytes for each worker, as estimated.
+    load: f64,
+    predicted: [Option<Duration>; Fit::ALL.len()],
+    real: Duration,
+}
+
+/// What the first line of a record says.
+const HEADER: &str = "since_ns,kind,eden,survivor,old,eden_after,survivor_after,old_after,workers,\
+                      live_per_worker,ransac_ns,ols_ns,real_ns";
+
+/// What a state is made of.
+#[derive(Debug)]
+pub(super) struct Parts {
+    pub(super) pauses: Pauses,
+    pub(super) heap: Option<Heap>,
+    pub(super) perf: Option<Perf>,
+    pub(super) workers: u16,
+    pub(super) page: Option<Publisher>,
+    pub(super) record: Option<File>,
+}
+
+impl State {
+    pub(super) fn new(parts: Parts) -> Self {
+        let Parts { pauses, heap, perf, workers, page, record } = parts;
+        let record = record.map(BufWriter::new);
+        let over = Vec::with_capacity(64); // nothing is allocated in a pause
+        let mut state = Self { pauses, heap, perf, workers, page, current: None, over, record };
+        state.note(HEADER);
+        state
+    }
+
+    /// The world stands still. Called by the virtual machine's own thread.
+    ///
+    /// # Safety
+    ///
+    /// As of [`Heap::spaces`].
+    pub(super) unsafe fn on_start(&mut self) {
+        let since_ns = monotonic_ns();
+        // SAFETY: the caller's promise.
+        let before = unsafe { self.spaces() };
+        if let Some(perf) = &mut self.perf {
+            perf.on_start();
+        }
+        let now = Instant::from_nanos(since_ns);
+        // Nearly all are of this kind; which it is shows once the collector has begun.
+        let collection = Collection { kind: Kind::Young, before, workers: self.workers };
+        self.pauses.on_start(now, &collection);
+        self.current = Some(Pause { since_ns, before });
+        self.say();
+    }
+
+    /// It goes on. Called by the virtual machine's own thread.
+    ///
+    /// # Safety
+    ///
+    /// As of [`Heap::spaces`].
+    pub(super) unsafe fn on_finish(&mut self) {
+        let Some(Pause { since_ns, before }) = self.current.take() else { return };
+        let now_ns = monotonic_ns();
+        // SAFETY: the caller's promise.
+        let after = unsafe { self.spaces() };
+        let kind = self.perf.as_ref().and_then(Perf::kind).unwrap_or(Kind::Young);
+        let predicted = Fit::ALL.map(|fit| self.pauses.predicted(fit));
+        let load = self.pauses.load().unwrap_or_default();
+        let now = Instant::from_nanos(now_ns);
+        let real = self.pauses.on_finish(now, kind, &after).unwrap_or_default();
+        if let Some(page) = &self.page {
+            page.resume(now_ns - since_ns);
+        }
+        let row =
+            Row { since_ns, kind, before, after, workers: self.workers, load, predicted, real };
+        if self.record.is_some() && self.over.len() < self.over.capacity() {
+            self.over.push(row);
+        }
+    }
+
+    /// What the thread does that no pause stops: says how long it still lasts, or learns from those
+    /// that are over. True while the world stands still.
+    pub(super) fn look(&mut self) -> bool {
+        if self.current.is_some() {
+            if let Some(kind) = self.perf.as_ref().and_then(Perf::kind) {
+                self.pauses.on_kind(kind);
+            }
+            self.say();
+            return true;
+        }
+        self.pauses.learn();
+        if let Some(page) = &self.page {
+            page.beat(monotonic_ns());
+        }
+        for row in std::mem::take(&mut self.over) {
+            self.note(&row.to_line());
+        }
+        self.over.reserve(64);
+        false
+    }
+
+    /// Takes the page away, and ends the record.
+    pub(super) fn end(&mut self) {
+        self.page = None;
+        self.record = None;
+    }
+
+    fn say(&self) {
+        let (Some(page), Some(pause)) = (&self.page, &self.current) else { return };
+        let now_ns = monotonic_ns();
+        let rest = self.pauses.rest(Instant::from_nanos(now_ns)).unwrap_or_default();
+        page.beat(now_ns);
+        page.pause(pause.since_ns, now_ns.saturating_add(rest.as_nanos() as u64));
+    }
+
+    /// # Safety
+    ///
+    /// As of [`Heap::spaces`].
+    unsafe fn spaces(&self) -> Spaces {
+        // SAFETY: the caller's promise.
+        self.heap.as_ref().map(|heap| unsafe { heap.spaces() }).unwrap_or_default()
+    }
+
+    fn note(&mut self, line: &str) {
+        let Some(record) = &mut self.record else { return };
+        if let Err(error) = writeln!(record, "{line}").and_then(|()| record.flush()) {
+            eprintln!("seawall: pauses are not written down any more: {error}");
+            self.record = None;
+        }
+    }
+}
+
+impl Row {
+    fn to_line(self) -> String {
+        let Self { since_ns, kind, before, after, workers, load, predicted, real } = self;
+        let spaces = |spaces: Spaces| format!("{},{},{}", spaces.eden, spaces.survivor, spaces.old);
+        let kind = match kind {
+            Kind::Young => "young",
+            Kind::Full => "full",
+            Kind::Mark => "mark",
+        };
+        let [ransac, ols] = predicted.map(|predicted| {
+            predicted.map_or_else(String::new, |predicted| predicted.as_nanos().to_string())
+        });
+        let (before, after) = (spaces(before), spaces(after));
+        let real = real.as_nanos();
+        format!("{since_ns},{kind},{before},{after},{workers},{load:.0},{ransac},{ols},{real}")
+    }
+}
