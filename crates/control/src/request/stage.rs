@@ -32,12 +32,18 @@ impl Stage {
     /// A place at the service behind a proxy, which lets in so many at once (see
     /// [`gate`](crate::gate)).
     pub const GATE: Self = Self(9);
+    /// The world stands still: a garbage collector has stopped all threads of the application
+    /// (LIBROS §V).
+    pub const PAUSE: Self = Self(10);
     /// The number of the first stage that an application may name.
     pub const FIRST_OWN: u8 = 16;
 
     /// True if all requests of a server meet it, and not only those that need one thing of many.
     pub const fn concerns_all(self) -> bool {
-        matches!(self, Self::ADMISSION | Self::SOCKET | Self::RUN_QUEUE | Self::CPU)
+        matches!(
+            self,
+            Self::ADMISSION | Self::SOCKET | Self::RUN_QUEUE | Self::CPU | Self::PAUSE
+        )
     }
 
     /// The name of one of Seawall's own stages; `None` for an application's.
@@ -53,6 +59,7 @@ impl Stage {
             Self::CPU => "cpu",
             Self::CONNECTION => "connection",
             Self::GATE => "gate",
+            Self::PAUSE => "pause",
             _ => return None,
         })
     }

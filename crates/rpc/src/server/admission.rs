@@ -171,15 +171,24 @@ impl Admission {
             self.queue.note_left(context.remaining(now));
         }
         let came = Instant::from_nanos(now.as_nanos().saturating_sub(nanos(waited)));
-        let own_budget = judgement.own_budget;
-        let context =
-            Context::new(context, Origin { came, time_from_start: on_page, page, own_budget });
+        let origin = Origin {
+            came,
+            time_from_start: on_page,
+            page,
+            own_budget: judgement.own_budget,
+            is_repeatable: router.is_repeatable(claims.method),
+        };
+        let context = Context::new(context, origin);
+        let pause = self.queue.halted_for(now).map(|rest| (Stage::PAUSE, rest));
         let cpu = self.queue.cpu_delay().map(|delay| (Stage::CPU, delay));
-        let stages = cpu.into_iter().chain([(Stage::RUN_QUEUE, judgement.predicted)]);
+        let run_queue = (Stage::RUN_QUEUE, judgement.predicted);
+        let stages = pause.into_iter().chain(cpu).chain([run_queue]);
         let Err(rejected) = judgement.decide(&context, stages) else {
             return Entry::Admitted(context);
         };
-        if judgement.asked() {
+        if rejected.stage == Stage::PAUSE {
+            // More CPU would not have helped.
+        } else if judgement.asked() {
             context.judge_shed(rejected.predicted_delay);
         } else if matches!(judgement.verdict, Verdict::Refuse(_))
             && rejected.reason == RefusalReason::Overload
@@ -260,6 +269,11 @@ impl Admission {
     pub(super) fn sweep(&self) {
         let now = clock::now();
         self.for_each_session(|session| session.sweep(now));
+    }
+
+    /// The workers stand still: all connections are to see what of theirs that holds up.
+    pub(super) fn halt(&self) {
+        self.for_each_session(Session::halt);
     }
 
     /// Tells the controller what was measured elsewhere.

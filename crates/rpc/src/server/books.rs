@@ -9,7 +9,7 @@ use async_task::Task;
 use bytes::Bytes;
 use seawall_control::Instant;
 use seawall_control::predict::network::Lateness;
-use seawall_control::request::{Class, Identity, RefusalReason};
+use seawall_control::request::{Class, Identity, RefusalReason, Stage};
 use seawall_control::time::nanos;
 use seawall_control::wire;
 
@@ -152,6 +152,9 @@ impl Books {
     /// Hands out all replies that are ready, refusals first, or none if there is only something to
     /// tell. What a replica takes instead of being refused stays in the books.
     pub(super) fn settle(&mut self) -> Option<(News, Drain<'_, Reply>)> {
+        if self.session.take_halt() {
+            self.refuse_halted(clock::now());
+        }
         let Shared { admission, counters, .. } = &*self.shared;
         let push = self.session.collect(&mut self.replies);
         if self.replies.is_empty() {
@@ -182,6 +185,23 @@ impl Books {
             self.replies.sort_by_key(|reply| !reply.is_refusal());
         }
         Some((news, self.replies.drain(..)))
+    }
+
+    /// Refuses calls whose handlers have begun, and stand still for longer than they can wait, where
+    /// it does no harm that another replica serves them, too.
+    fn refuse_halted(&mut self, now: Instant) {
+        let Some(rest) = self.shared.queue.halted_for(now) else { return };
+        for context in self.calls.values().map(Task::metadata) {
+            if context.is_repeatable()
+                && context.has_begun()
+                && context.refuse_outright(Stage::PAUSE, now, now, rest)
+                && context.may_answer()
+                && let Some(rejected) = context.outright_refusal()
+            {
+                context.set_refused();
+                self.replies.push(Reply::unserved(context.clone(), End::Rejected(rejected)));
+            }
+        }
     }
 
     /// True if a call of this number is on the run queue, in a handler, or at a replica.

@@ -117,11 +117,14 @@ pub struct Threads {
     /// too, and whether to stop. Default 50us; a handler that runs longer is not interrupted.
     #[serde(with = "duration")]
     pub slice: Duration,
+    /// Handlers run on threads of the application instead: on those that call
+    /// [`Worker::run`](super::Worker::run), `workers` of them. Default false.
+    pub outside: bool,
 }
 
 impl Default for Threads {
     fn default() -> Self {
-        Self { workers: 0, dispatchers: 0, slice: Duration::from_micros(50) }
+        Self { workers: 0, dispatchers: 0, slice: Duration::from_micros(50), outside: false }
     }
 }
 
@@ -263,7 +266,7 @@ impl ServerConfig {
     /// Threads that only read and write; zero when workers do it between handlers.
     pub fn dispatchers(&self) -> usize {
         match (self.threads.dispatchers, self.workers()) {
-            (0, 1) => 0,
+            (0, 1) if !self.threads.outside => 0,
             (0, workers) => workers.div_ceil(8),
             (dispatchers, _) => dispatchers,
         }

@@ -1,7 +1,7 @@
 //! What a handler knows about the request it serves.
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ pub(super) struct Origin {
     pub(super) time_from_start: Option<Duration>,
     pub(super) page: Option<Arc<Page>>,
     pub(super) own_budget: Duration,
+    pub(super) is_repeatable: bool,
 }
 
 /// The request context, as handlers see it: cheap to clone and to hand to stages.
@@ -49,14 +50,17 @@ struct Inner {
     refused: AtomicBool,
     /// The CPU was missing that it would have needed in time.
     shed: AtomicBool,
-    /// For how long the workers were predicted to wait for a CPU when it was refused for that,
-    /// nanoseconds; zero if it was not.
-    cpu_delay: AtomicU64,
+    /// Why it was refused where no handler could say so.
+    outright: OnceLock<Rejected>,
+    /// No harm is done if its handler has begun, and another replica serves it as well.
+    is_repeatable: bool,
+    /// It has its reply.
+    answered: AtomicBool,
 }
 
 impl Context {
     pub(super) fn new(request: request::Context, origin: Origin) -> Self {
-        let Origin { came, time_from_start, page, own_budget } = origin;
+        let Origin { came, time_from_start, page, own_budget, is_repeatable } = origin;
         Self(Arc::new(Inner {
             request,
             came,
@@ -68,7 +72,9 @@ impl Context {
             own_budget,
             refused: AtomicBool::new(false),
             shed: AtomicBool::new(false),
-            cpu_delay: AtomicU64::new(0),
+            outright: OnceLock::new(),
+            is_repeatable,
+            answered: AtomicBool::new(false),
         }))
     }
 
@@ -173,28 +179,41 @@ impl Context {
         self.0.waits.lock().on_rest(now);
     }
 
-    /// Refuses a request that has waited in the run queue since `since` if it cannot wait for
-    /// `delay` more, and its handler has not begun. True if it did: then its job has to be dropped.
-    pub(super) fn refuse_for_cpu(&self, now: Instant, since: Instant, delay: Duration) -> bool {
-        let has_begun = self.polled_at() != Instant::ORIGIN;
-        if has_begun || self.admit_waiting(Stage::CPU, now, since, delay).is_ok() {
-            return false;
-        }
-        self.charge(now.since(since));
-        self.judge_shed(delay);
-        self.0.cpu_delay.store(nanos(delay).max(1), Relaxed);
-        true
+    /// Its handler has begun.
+    pub(super) fn has_begun(&self) -> bool {
+        self.polled_at() != Instant::ORIGIN
     }
 
-    /// The refusal of a request whose job is dropped because the workers wait for a CPU.
-    pub(super) fn cpu_refusal(&self) -> Option<Rejected> {
-        let delay = match self.0.cpu_delay.load(Relaxed) {
-            0 => return None,
-            delay => Duration::from_nanos(delay),
-        };
-        let (remaining, reason) = self.limit(clock::now(), Duration::ZERO);
-        let rejected = Rejected::new(Stage::CPU, delay, remaining).with_reason(reason);
-        Some(rejected.with_retry_after(delay))
+    /// No harm is done if its handler has begun, and another replica serves it as well.
+    pub(super) fn is_repeatable(&self) -> bool {
+        self.0.is_repeatable
+    }
+
+    /// Refuses a request that has waited since `since`, uncharged, if it cannot wait for `delay`
+    /// more at the `stage` that holds its worker. True if it did: then it has to be answered.
+    pub(super) fn refuse_outright(
+        &self,
+        stage: Stage,
+        now: Instant,
+        since: Instant,
+        delay: Duration,
+    ) -> bool {
+        let Err(rejected) = self.admit_waiting(stage, now, since, delay) else { return false };
+        self.charge(now.since(since));
+        if stage == Stage::CPU {
+            self.judge_shed(delay);
+        }
+        self.0.outright.set(rejected.with_retry_after(delay)).is_ok()
+    }
+
+    /// The refusal of a request that was refused [outright](Self::refuse_outright).
+    pub(super) fn outright_refusal(&self) -> Option<Rejected> {
+        self.0.outright.get().copied()
+    }
+
+    /// True for the first that asks: it answers the request.
+    pub(super) fn may_answer(&self) -> bool {
+        !self.0.answered.swap(true, Relaxed)
     }
 
     /// A stage has refused it that predicted a wait of `delay` more for CPU. That was for want of

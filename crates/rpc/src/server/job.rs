@@ -17,7 +17,7 @@ use crate::clock;
 use crate::status::Status;
 
 /// A call that was admitted. However it ends, it is answered exactly once: dropping it says
-/// "cancelled", or that it was refused because the workers do not get the CPU.
+/// "cancelled", or that it was refused because the workers stand still.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) context: Context,
@@ -86,7 +86,8 @@ impl Call {
         if matches!(end, End::Rejected(_)) {
             self.context.set_refused();
         }
-        if let Some(session) = self.session.take() {
+        let session = self.session.take();
+        if let Some(session) = session.filter(|_| self.context.may_answer()) {
             // Budgets are for waits, which must not be taken for service (Protego §3.2). Waits of
             // branches that run at once may be longer than the handler.
             let waited = self.context.charged().saturating_sub(started.charged);
@@ -101,7 +102,10 @@ impl Call {
 impl Drop for Call {
     fn drop(&mut self) {
         let Some(session) = self.session.take() else { return };
-        let end = if let Some(rejected) = self.context.cpu_refusal() {
+        if !self.context.may_answer() {
+            return;
+        }
+        let end = if let Some(rejected) = self.context.outright_refusal() {
             self.context.set_refused();
             End::Rejected(rejected)
         } else if std::thread::panicking() {

@@ -10,6 +10,7 @@ mod connection;
 mod context;
 mod guardian;
 mod guest;
+mod halter;
 mod job;
 mod listener;
 mod page;
@@ -19,6 +20,7 @@ mod session;
 mod spill;
 mod stats;
 mod threads;
+mod worker;
 
 use std::io;
 use std::net::SocketAddr;
@@ -44,10 +46,12 @@ pub use guardian::{
     install_cpu_delay,
 };
 pub use guest::{Guest, GuestListener, GuestReply, Guests};
+pub use halter::Halter;
 pub use page::PageConfig;
 pub use router::Router;
 pub use spill::{SpillAt, SpillConfig, SpillTls};
 pub use stats::Stats;
+pub use worker::Worker;
 
 use crate::clock;
 use crate::tls::{Acceptor, TlsError};
@@ -224,6 +228,17 @@ impl Server {
         Guests::new(self.shared.clone(), reactors.unwrap_or_default())
     }
 
+    /// What tells the server that its workers stand still.
+    pub fn halter(&self) -> Halter {
+        Halter::new(&self.shared)
+    }
+
+    /// What makes a thread of the application a worker, where the configuration says that
+    /// `threads.outside` run the handlers.
+    pub fn worker(&self) -> Worker {
+        Worker::new(self.shared.clone(), self.reactors()[0].clone())
+    }
+
     /// Stops: lets nothing new in, tells all clients to leave, and waits up to `grace` for what was
     /// accepted to be answered and for the clients to go. What is left then is cancelled.
     pub fn shutdown(self, grace: Duration) {
@@ -313,6 +328,7 @@ impl Shared {
             Stage::MEMORY,
             Stage::CPU,
             Stage::CONNECTION,
+            Stage::PAUSE,
         ];
         let name = |stage: Stage| (stage, stage.name().unwrap_or_default().to_owned());
         wire::Settings {

@@ -28,6 +28,7 @@ pub struct Router {
 struct Method {
     name: &'static str,
     class: Class,
+    is_repeatable: bool,
     handler: Arc<dyn Handler>,
 }
 
@@ -73,7 +74,19 @@ impl Router {
         if self.methods.len() <= index {
             self.methods.resize(index + 1, None);
         }
-        self.methods[index] = Some(Method { name, class, handler: Arc::new(handler) });
+        let handler = Arc::new(handler);
+        self.methods[index] = Some(Method { name, class, is_repeatable: false, handler });
+        self
+    }
+
+    /// Says that calls of `number` may be refused although their handler has begun, and served by
+    /// another replica as well: they change nothing, or nothing more the second time. Then they
+    /// need not wait for workers that [stand still](super::Halter).
+    #[must_use]
+    pub fn repeatable(mut self, number: u16) -> Self {
+        if let Some(Some(method)) = self.methods.get_mut(usize::from(number)) {
+            method.is_repeatable = true;
+        }
         self
     }
 
@@ -103,6 +116,16 @@ impl Router {
     /// The class of a method; calls of unknown methods are in the default class.
     pub(super) fn class_of(&self, number: u16) -> Class {
         self.find(number).map_or(Class::default(), |method| method.class)
+    }
+
+    /// True if calls of some method may be served twice.
+    pub(super) fn has_repeatable(&self) -> bool {
+        self.methods.iter().flatten().any(|method| method.is_repeatable)
+    }
+
+    /// True if calls of a method may be served twice.
+    pub(super) fn is_repeatable(&self, number: u16) -> bool {
+        self.find(number).is_some_and(|method| method.is_repeatable)
     }
 
     /// The names of all classes that have methods or were named.

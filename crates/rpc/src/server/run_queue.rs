@@ -4,7 +4,7 @@
 //! invisible until its handler starts, which under overload is when it is too late.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use seawall_control::Instant;
 use seawall_control::delay::QueueAge;
 use seawall_control::lanes::Lanes;
+use seawall_control::request::Stage;
 use seawall_control::time::nanos;
 
 use super::context::Context;
@@ -29,6 +30,9 @@ pub(super) struct RunQueue {
     len: AtomicUsize,
     /// How long the workers are predicted to wait for a CPU, nanoseconds; zero while they run.
     cpu_delay: AtomicU64,
+    /// Until when the workers stand still, nanoseconds, as far as that can be told; zero while they
+    /// do not.
+    halted_until: AtomicU64,
     least_left: LeastLeft,
 }
 
@@ -64,7 +68,7 @@ impl RunQueue {
         }
         jobs.lanes.push(now, droppable, job);
         self.publish(&jobs.lanes);
-        let worker = jobs.idle.pop();
+        let worker = if self.is_halted() { None } else { jobs.idle.pop() };
         drop(jobs);
         if let Some(worker) = worker {
             worker.wake();
@@ -83,10 +87,15 @@ impl RunQueue {
         drop(cancelled);
     }
 
+    /// True once it was [closed](Self::close).
+    pub(super) fn is_closed(&self) -> bool {
+        self.jobs.lock().closed
+    }
+
     /// Takes the next job, and since when it could run.
     pub(super) fn pop(&self) -> Option<(Instant, Job)> {
         self.runs();
-        if self.len.load(Relaxed) == 0 {
+        if self.len.load(Relaxed) == 0 || self.is_halted() {
             return None;
         }
         let mut jobs = self.jobs.lock();
@@ -99,7 +108,8 @@ impl RunQueue {
     pub(super) fn poll_pop(&self, waker: &Waker) -> Poll<(Instant, Job)> {
         self.runs();
         let mut jobs = self.jobs.lock();
-        match jobs.lanes.pop() {
+        let popped = if self.is_halted() { None } else { jobs.lanes.pop() };
+        match popped {
             Some(popped) => {
                 self.publish(&jobs.lanes);
                 Poll::Ready(popped)
@@ -113,12 +123,13 @@ impl RunQueue {
         }
     }
 
-    /// Refuses those of the oldest `examined` jobs that have not begun and cannot wait for `delay`,
-    /// which is how long the workers are predicted to wait for a CPU.
-    pub(super) fn refuse(&self, now: Instant, delay: Duration, examined: usize) {
+    /// Refuses those of the oldest `examined` jobs that have not begun and cannot wait for `delay`
+    /// at the `stage` that holds the workers.
+    pub(super) fn refuse(&self, stage: Stage, now: Instant, delay: Duration, examined: usize) {
         let mut jobs = self.jobs.lock();
         let refused = jobs.lanes.take_ordinary(examined, |since, job: &Job| {
-            job.metadata().refuse_for_cpu(now, since, delay)
+            let context = job.metadata();
+            !context.has_begun() && context.refuse_outright(stage, now, since, delay)
         });
         self.publish(&jobs.lanes);
         drop(jobs);
@@ -136,6 +147,31 @@ impl RunQueue {
             0 => None,
             delay => Some(Duration::from_nanos(delay)),
         }
+    }
+
+    /// No worker takes a job until they [go on](Self::resume), about then.
+    pub(super) fn halt(&self, until: Instant) {
+        self.halted_until.store(until.as_nanos().max(1), SeqCst);
+    }
+
+    /// Workers take jobs again.
+    pub(super) fn resume(&self) {
+        self.halted_until.store(0, SeqCst);
+        // Nobody has been woken for jobs that came meanwhile.
+        let idle = std::mem::take(&mut self.jobs.lock().idle);
+        idle.into_iter().for_each(Waker::wake);
+    }
+
+    /// How long the workers still stand still, as far as that can be told, if they do.
+    pub(super) fn halted_for(&self, now: Instant) -> Option<Duration> {
+        match self.halted_until.load(SeqCst) {
+            0 => None,
+            until => Some(Instant::from_nanos(until).since(now)),
+        }
+    }
+
+    fn is_halted(&self) -> bool {
+        self.halted_until.load(SeqCst) != 0
     }
 
     /// A worker runs: whoever comes now does not wait for that.

@@ -17,6 +17,8 @@ pub(super) struct Session {
     mail: Mutex<Mail>,
     driver: AtomicWaker,
     leaving: AtomicBool,
+    /// The workers stand still, and the driver has not looked yet what that holds up.
+    halted: AtomicBool,
     /// When the sweeper has to look after the connection, nanoseconds; `u64::MAX` for never.
     deadline: AtomicU64,
 }
@@ -35,6 +37,7 @@ impl Session {
             mail: Mutex::default(),
             driver: AtomicWaker::new(),
             leaving: AtomicBool::new(false),
+            halted: AtomicBool::new(false),
             deadline: AtomicU64::new(u64::MAX),
         }
     }
@@ -60,6 +63,17 @@ impl Session {
     /// True once [`leave`](Self::leave) was called.
     pub(super) fn is_leaving(&self) -> bool {
         self.leaving.load(Relaxed)
+    }
+
+    /// Asks the driver to see what is held up by workers that stand still.
+    pub(super) fn halt(&self) {
+        self.halted.store(true, Relaxed);
+        self.driver.wake();
+    }
+
+    /// True once after each [`halt`](Self::halt).
+    pub(super) fn take_halt(&self) -> bool {
+        self.halted.load(Relaxed) && self.halted.swap(false, Relaxed)
     }
 
     /// Wakes the driver if its deadline has passed.

@@ -87,15 +87,12 @@ impl Threads {
                 })?;
             started.reactors.push(reactor);
         }
-        for index in 0..if dispatchers == 0 { 0 } else { workers } {
+        let are_own = dispatchers > 0 && !shared.config.threads.outside;
+        for index in 0..if are_own { workers } else { 0 } {
             let name = format!("seawall-worker-{index}");
             let reactor = started.reactors[index % dispatchers].clone();
             let (shared, guardian) = (shared.clone(), guardian.clone());
-            started.spawn(name, move || {
-                shared.enlist();
-                guardian.inspect(|guardian| guardian.enlist_worker());
-                reactor.block_on(shared.stop.or(work(shared.clone(), None)));
-            })?;
+            started.spawn(name, move || run_worker(&shared, guardian.as_deref(), &reactor))?;
         }
         if let Some(guardian) = guardian {
             started.patrol(shared, guardian)?;
@@ -157,6 +154,13 @@ impl Threads {
         self.threads.push(thread::Builder::new().name(name).spawn(run)?);
         Ok(())
     }
+}
+
+/// Runs jobs on the thread that calls, until the server stops.
+pub(super) fn run_worker(shared: &Arc<Shared>, guardian: Option<&Guardian>, reactor: &Handle) {
+    shared.enlist();
+    guardian.inspect(|guardian| guardian.enlist_worker());
+    reactor.block_on(shared.stop.or(work(shared.clone(), None)));
 }
 
 /// Runs jobs for ever, a slice at a time: after each, its time is counted, and other tasks of the

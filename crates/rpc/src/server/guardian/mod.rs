@@ -17,8 +17,6 @@
 //! Nothing is taken out of a byte stream, and nothing is counted twice: there is one reader of each
 //! stream, and a refused call is an admitted one that ends like others. While nobody is starved,
 //! nobody has real-time priority but the patrol, which sleeps.
-//!
-//! [`Stage::CPU`]: seawall_control::request::Stage::CPU
 
 mod arrivals;
 mod config;
@@ -34,6 +32,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use seawall_control::Instant;
 use seawall_control::predict::starvation::{CpuDelay, Episodes};
+use seawall_control::request::Stage;
 
 pub use config::{CpuPredictor, GuardianConfig, GuardianWay};
 pub use kernel::{KernelError, install_bouncer, install_cpu_delay};
@@ -155,7 +154,7 @@ impl Guardian {
     /// Refuses what cannot wait in the run queue until those who run handlers are predicted to.
     fn refuse(&self) {
         if let Some(delay) = self.queue.cpu_delay() {
-            self.queue.refuse(clock::now(), delay, EXAMINED);
+            self.queue.refuse(Stage::CPU, clock::now(), delay, EXAMINED);
         }
     }
 }
