@@ -15,3 +15,6 @@
 
 #[allow(unsafe_code, reason = "it reads the memory of the virtual machine, and is called by it")]
 mod agent;
+
+#[allow(unsafe_code, reason = "Java calls it, and is called by it")]
+mod library;

@@ -9,5 +9,6 @@ pub mod pause;
 mod precision;
 pub mod queue;
 pub mod starvation;
+pub mod watched;
 
 pub use precision::Precision;

@@ -255,7 +255,8 @@ impl Context {
         self.arrived
     }
 
-    fn budget_left(&self) -> Duration {
+    /// What is left of its delay budget; [`Duration::MAX`] when it has none.
+    pub fn budget_left(&self) -> Duration {
         match self.budget.load(Relaxed) {
             UNLIMITED => Duration::MAX,
             budget => Duration::from_nanos(budget.saturating_sub(self.charged.load(Relaxed))),

@@ -1,6 +1,8 @@
 //! The agent: from being loaded to the end of the virtual machine.
 
+mod claim;
 mod flags;
+mod halters;
 mod heap;
 mod jvmti;
 mod options;
@@ -22,9 +24,12 @@ use seawall_control::predict::pause::Pauses;
 
 use flags::Flags;
 use heap::Heap;
-use jvmti::{Callbacks, Event, Jvmti, Vm};
+pub(crate) use halters::tell;
+pub(crate) use jvmti::Vm;
+use jvmti::{Callbacks, Event, Jvmti};
 use options::Options;
 use perf::Perf;
+pub(crate) use state::Account;
 use state::{Parts, State};
 use structs::Structs;
 
@@ -69,7 +74,7 @@ pub unsafe extern "system" fn Agent_OnLoad(
     _reserved: *const c_void,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    guarded(FAILED, || unsafe { load(vm.cast(), options, false) })
+    guarded(FAILED, || unsafe { load(vm.cast(), options, Since::Start) })
 }
 
 /// Called by the virtual machine when it is attached to (`jcmd PID JVMTI.agent_load`).
@@ -84,30 +89,34 @@ pub unsafe extern "system" fn Agent_OnAttach(
     _reserved: *const c_void,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    guarded(FAILED, || unsafe { load(vm.cast(), options, true) })
+    guarded(FAILED, || unsafe { load(vm.cast(), options, Since::Later) })
+}
+
+/// Since when there is an agent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Since {
+    /// The start of the virtual machine, which has no heap then.
+    Start,
+    Later,
 }
 
 /// # Safety
 ///
 /// `vm` and `options` are what a virtual machine gave.
-unsafe fn load(vm: Vm, options: *const c_char, runs: bool) -> c_int {
+unsafe fn load(vm: Vm, options: *const c_char, since: Since) -> c_int {
     let text = if options.is_null() {
         String::new()
     } else {
         // SAFETY: the caller's promise: it ends with a zero.
         unsafe { CStr::from_ptr(options) }.to_string_lossy().into_owned()
     };
-    if AGENT.get().is_some() {
-        eprintln!("seawall: the agent was loaded before; this time it does nothing");
-        return OK;
-    }
-    let loaded = Options::parse(&text).map_err(|error| error.to_string()).and_then(|options| {
-        // SAFETY: the caller's promise.
-        let jvmti = unsafe { Jvmti::get(vm) }.map_err(|error| error.to_string())?;
-        Ok(AGENT.get_or_init(|| Agent { options, jvmti, running: OnceLock::new() }))
-    });
-    match loaded.and_then(|agent| agent.begin(runs)) {
-        Ok(()) => OK,
+    // SAFETY: the caller's promise.
+    match unsafe { begin(vm, &text, since) } {
+        Ok(true) => OK,
+        Ok(false) => {
+            eprintln!("seawall: the agent was loaded before; this time it does nothing");
+            OK
+        }
         Err(problem) => {
             eprintln!("seawall: the agent cannot be loaded: {problem}");
             FAILED
@@ -115,20 +124,52 @@ unsafe fn load(vm: Vm, options: *const c_char, runs: bool) -> c_int {
     }
 }
 
+/// Loads the agent into the virtual machine that runs, unless there is one.
+///
+/// # Errors
+///
+/// In words.
+pub(crate) fn attach(vm: &jni::JavaVM, options: &str) -> Result<(), String> {
+    // SAFETY: the virtual machine is one.
+    unsafe { begin(vm.get_raw().cast(), options, Since::Later) }.map(drop)
+}
+
+/// What is known of pauses; `None` without an agent.
+pub(crate) fn account() -> Option<Account> {
+    let running = AGENT.get()?.running.get()?;
+    Some(running.state.lock().account())
+}
+
+/// Begins, unless another has. False if so.
+///
+/// # Safety
+///
+/// `vm` is a virtual machine.
+unsafe fn begin(vm: Vm, options: &str, since: Since) -> Result<bool, String> {
+    let options = Options::parse(options).map_err(|error| error.to_string())?;
+    if AGENT.get().is_some() || !claim::claim() {
+        return Ok(false);
+    }
+    // SAFETY: the caller's promise.
+    let jvmti = unsafe { Jvmti::get(vm) }.map_err(|error| error.to_string())?;
+    let agent = AGENT.get_or_init(|| Agent { options, jvmti, running: OnceLock::new() });
+    agent.begin(since).map(|()| true)
+}
+
 impl Agent {
     /// Has events reported; the rest waits for the virtual machine to have a heap, if it does not
     /// run yet.
-    fn begin(&self, runs: bool) -> Result<(), String> {
+    fn begin(&self, since: Since) -> Result<(), String> {
         let callbacks =
             Callbacks { init: on_init, death: on_death, start: on_start, finish: on_finish };
         let all = || {
             self.jvmti.want_collections()?;
             self.jvmti.set_callbacks(&callbacks)?;
             self.jvmti.enable(Event::VmDeath)?;
-            if runs { Ok(()) } else { self.jvmti.enable(Event::VmInit) }
+            if since == Since::Later { Ok(()) } else { self.jvmti.enable(Event::VmInit) }
         };
         all().map_err(|error| error.to_string())?;
-        if runs {
+        if since == Since::Later {
             self.run();
         }
         Ok(())

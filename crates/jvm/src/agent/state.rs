@@ -9,6 +9,7 @@ use seawall_abi::page::Publisher;
 use seawall_control::Instant;
 use seawall_control::predict::pause::{Collection, Fit, Kind, Pauses, Spaces};
 
+use super::halters;
 use super::heap::Heap;
 use super::perf::Perf;
 
@@ -25,7 +26,24 @@ pub(super) struct State {
     /// Pauses that are over, and were not written down yet.
     over: Vec<Row>,
     record: Option<BufWriter<File>>,
+    pauses_total: u64,
+    paused: Duration,
+    longest: Duration,
 }
+
+/// What is known of pauses, all in all.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Account {
+    pauses: u64,
+    paused: Duration,
+    longest: Duration,
+    /// Of RANSAC and of OLS: how many were predicted, and which part within 4 ms, as the paper has
+    /// it (LIBROS §VIII-B2).
+    precision: [(u64, f64); Fit::ALL.len()],
+}
+
+/// What counts as precise.
+const PRECISE: Duration = Duration::from_millis(4);
 
 #[derive(Clone, Copy, Debug)]
 struct Pause {
@@ -67,7 +85,19 @@ impl State {
         let Parts { pauses, heap, perf, workers, page, record } = parts;
         let record = record.map(BufWriter::new);
         let over = Vec::with_capacity(64); // nothing is allocated in a pause
-        let mut state = Self { pauses, heap, perf, workers, page, current: None, over, record };
+        let mut state = Self {
+            pauses,
+            heap,
+            perf,
+            workers,
+            page,
+            current: None,
+            over,
+            record,
+            pauses_total: 0,
+            paused: Duration::ZERO,
+            longest: Duration::ZERO,
+        };
         state.note(HEADER);
         state
     }
@@ -107,6 +137,10 @@ impl State {
         let load = self.pauses.load().unwrap_or_default();
         let now = Instant::from_nanos(now_ns);
         let real = self.pauses.on_finish(now, kind, &after).unwrap_or_default();
+        self.pauses_total += 1;
+        self.paused += real;
+        self.longest = self.longest.max(real);
+        halters::resume();
         if let Some(page) = &self.page {
             page.resume(now_ns - since_ns);
         }
@@ -125,6 +159,7 @@ impl State {
                 self.pauses.on_kind(kind);
             }
             self.say();
+            halters::refuse();
             return true;
         }
         self.pauses.learn();
@@ -144,12 +179,25 @@ impl State {
         self.record = None;
     }
 
+    /// How many pauses there were, how long, and how well they were predicted.
+    pub(super) fn account(&self) -> Account {
+        let precision = Fit::ALL.map(|fit| {
+            let precision = self.pauses.precision(fit);
+            (precision.count(), precision.within(PRECISE).unwrap_or_default())
+        });
+        let Self { pauses_total: pauses, paused, longest, .. } = *self;
+        Account { pauses, paused, longest, precision }
+    }
+
     fn say(&self) {
-        let (Some(page), Some(pause)) = (&self.page, &self.current) else { return };
-        let now_ns = monotonic_ns();
-        let rest = self.pauses.rest(Instant::from_nanos(now_ns)).unwrap_or_default();
-        page.beat(now_ns);
-        page.pause(pause.since_ns, now_ns.saturating_add(rest.as_nanos() as u64));
+        let Some(pause) = &self.current else { return };
+        let now = Instant::from_nanos(monotonic_ns());
+        let until = now + self.pauses.rest(now).unwrap_or_default();
+        halters::halt(until);
+        if let Some(page) = &self.page {
+            page.beat(now.as_nanos());
+            page.pause(pause.since_ns, until.as_nanos());
+        }
     }
 
     /// # Safety
@@ -166,6 +214,25 @@ impl State {
             eprintln!("seawall: pauses are not written down any more: {error}");
             self.record = None;
         }
+    }
+}
+
+impl Account {
+    /// As Java has it: pauses, nanoseconds of all and of the longest; then of each fit how many
+    /// were predicted, and millionths of them within 4 ms.
+    pub(crate) fn to_longs(self) -> [i64; 7] {
+        let long = |value: u128| i64::try_from(value).unwrap_or(i64::MAX);
+        let millionths = |share: f64| (share * 1e6).round() as i64;
+        let [(ransac, ransac_within), (ols, ols_within)] = self.precision;
+        [
+            long(self.pauses.into()),
+            long(self.paused.as_nanos()),
+            long(self.longest.as_nanos()),
+            long(ransac.into()),
+            millionths(ransac_within),
+            long(ols.into()),
+            millionths(ols_within),
+        ]
     }
 }
 
