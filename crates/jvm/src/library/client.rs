@@ -1,5 +1,6 @@
 //! A client whose callers are Java.
 
+use std::collections::HashMap;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -16,6 +17,7 @@ use seawall_control::retry;
 use seawall_rpc::{Answer, CallError, Client, ClientConfig, ClientTls, Request, Unsent};
 use serde::Deserialize;
 use tokio::runtime::{Builder, Runtime};
+use tokio::task::AbortHandle;
 
 use super::fault::{Fault, Throw};
 use super::registry::Registry;
@@ -32,6 +34,8 @@ const OUTCOME: usize = 7;
 struct Calling {
     client: Client,
     ended: Sender<Option<Ended>>,
+    /// Calls that have not ended.
+    out: Mutex<HashMap<jlong, AbortHandle>>,
     /// One Java thread takes what has ended.
     ends: Mutex<Receiver<Option<Ended>>>,
 }
@@ -139,7 +143,7 @@ pub extern "system" fn Java_dev_seawall_internal_Native_clientOpen<'local>(
             .map_err(|error| Fault::Argument(error.to_string()))?;
         let (ended, ends) = channel();
         let client = config.client()?;
-        Ok(CLIENTS.add(Arc::new(Calling { client, ended, ends: Mutex::new(ends) })))
+        Ok(CLIENTS.add(Arc::new(Calling { client, ended, out: Mutex::default(), ends: Mutex::new(ends) })))
     })
     .resolve::<Throw>()
 }
@@ -176,11 +180,31 @@ pub extern "system" fn Java_dev_seawall_internal_Native_clientCall<'local>(
         })?);
         request.tenant = Tenant(tenant.cast_unsigned());
         (request.droppable, request.idempotent) = (droppable, idempotent);
-        runtime().spawn(async move {
-            let answer = calling.client.call_traced(request).await;
+        let caller = calling.clone();
+        let mut out = calling.out.lock(); // so that it ends after it is known to be out
+        let call = runtime().spawn(async move {
+            let answer = caller.client.call_traced(request).await;
+            caller.out.lock().remove(&id);
             // Nobody waits for it once the client is closed.
-            _ = calling.ended.send(Some(Ended { id, answer }));
+            _ = caller.ended.send(Some(Ended { id, answer }));
         });
+        out.insert(id, call.abort_handle());
+        Ok(())
+    })
+    .resolve::<Throw>();
+}
+
+/// `void clientCancel(long client, long id)`: nobody waits for that call any more.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_dev_seawall_internal_Native_clientCancel<'local>(
+    mut env: EnvUnowned<'local>,
+    _class: JClass<'local>,
+    client: jlong,
+    id: jlong,
+) {
+    env.with_env(|_| -> Result<(), Fault> {
+        let call = CLIENTS.get(client)?.out.lock().remove(&id);
+        call.inspect(AbortHandle::abort);
         Ok(())
     })
     .resolve::<Throw>();
@@ -252,6 +276,7 @@ pub extern "system" fn Java_dev_seawall_internal_Native_clientClose<'local>(
     client: jlong,
 ) {
     if let Some(calling) = CLIENTS.remove(client) {
+        calling.out.lock().drain().for_each(|(_, call)| call.abort());
         _ = calling.ended.send(None);
     }
 }
