@@ -79,6 +79,8 @@ pub(crate) struct Arriving<'a> {
     pub(crate) told: &'a Told,
     /// Who sent it.
     pub(crate) sender: Sender<'a>,
+    /// How long the upstream will still stand still, if it does.
+    pub(crate) rest: Option<Duration>,
 }
 
 impl Admission {
@@ -156,6 +158,10 @@ impl Admission {
         };
         books.arrived(class, |class| state.name(class));
         let Asked { session, context, decision } = state.ask(now, arriving, class);
+        let decision = decision.and_then(|()| match arriving.rest {
+            Some(rest) => context.admit(Stage::PAUSE, now, rest),
+            None => Ok(()),
+        });
         let mut counted = Some(session);
         if let Err(rejected) = decision {
             state.complete(now, session, &context, Outcome::Refused(rejected.stage));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use hyper::HeaderMap;
 use seawall_control::fields;
 use seawall_control::gate::End;
-use seawall_control::request::Rejected;
+use seawall_control::request::{Rejected, Stage};
 use seawall_tower::clock;
 use seawall_tower::headers::{lines, write_field};
 use tokio::sync::oneshot;
@@ -72,6 +72,30 @@ impl Permit {
         let (class, took) = (entered.context.class(), now.since(entered.context.arrived()));
         owned.books.ended(class, |class| owned.state.name(class), end, took);
         self.admission.after(owned, now);
+    }
+
+    /// The request stands still with the upstream, and does not wait for that.
+    pub(crate) fn refuse(&mut self, route: RouteName<'_>, rejected: Rejected) -> Box<Refusal> {
+        let now = clock::now();
+        let entered = self.entered.take().expect("who is refused has not ended");
+        let owned = &mut *self.admission.owned.lock();
+        owned.state.on_end(now, &entered, End::Refused, None);
+        let refusal = owned.state.refusal(now, entered.session, &entered.context, rejected);
+        let (class, took) = (entered.context.class(), now.since(entered.context.arrived()));
+        let name = |class| owned.state.name(class);
+        owned.books.refused(route, class, name, &rejected, took);
+        self.admission.after(owned, now);
+        refusal
+    }
+
+    /// The refusal of the request if it cannot wait for so long, and refusals count.
+    pub(crate) fn admit(&self, rest: Duration) -> Result<(), Rejected> {
+        match &self.entered {
+            Some(entered) if self.admission.enforces => {
+                entered.context.admit(Stage::PAUSE, clock::now(), rest)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// It waited in vain, and the gate has forgotten it.

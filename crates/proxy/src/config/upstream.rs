@@ -1,6 +1,8 @@
 //! Where requests go.
 
 use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,6 +49,11 @@ pub struct Upstream {
     pub retry: Retry,
     /// Which replicas are left out.
     pub health: Health,
+    /// Folder of the pages in which replicas on this host, at loopback addresses, say that they
+    /// stand still, as Seawall's agent for Java does while a collector stops the world. Requests
+    /// do not wait for those: they go to another replica, or are refused if they have less time.
+    /// Default: nobody looks.
+    pub pages: Option<PathBuf>,
     /// Connections, bounded.
     pub connections: Connections,
 }
@@ -69,6 +76,7 @@ impl Default for Upstream {
             balance: replica::Config::default(),
             retry: Retry::default(),
             health: Health::default(),
+            pages: None,
             connections: Connections::default(),
         }
     }
@@ -273,6 +281,12 @@ impl Upstream {
         ConfigError::check_range("retry.budget", budget, 0.0..=16.0)?;
         ConfigError::check_range("retry.burst", burst, 0..=1_000_000)?;
         self.health.validate().map_err(|error| error.within("health"))?;
+        if let Some(far) = self.replicas.iter().find(|replica| !replica.is_here())
+            && self.pages.is_some()
+        {
+            let problem = format!("they are of replicas on this host, at loopback; \"{far}\" is not");
+            return Err(ConfigError::new("pages", problem));
+        }
         let Connections { idle, idle_time, streams } = self.connections;
         ConfigError::check_range("connections.idle", idle, 0..=10_000)?;
         ConfigError::check_time("connections.idle_time", idle_time, TIMES)?;
@@ -320,6 +334,14 @@ pub struct Endpoint {
     pub host: String,
     /// Port.
     pub port: u16,
+}
+
+impl Endpoint {
+    /// Whether it is a loopback address.
+    fn is_here(&self) -> bool {
+        let address = self.host.parse::<IpAddr>();
+        self.host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    }
 }
 
 impl fmt::Display for Endpoint {

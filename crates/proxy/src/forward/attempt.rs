@@ -12,6 +12,7 @@ use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Request, Response, Uri, Version};
 use seawall_control::replica::Answered;
+use seawall_control::request::Rejected;
 use seawall_control::retry::{End, Failed, Verdict};
 use seawall_control::{fields, gate};
 use seawall_tower::client::{Recording, Refusal};
@@ -113,6 +114,8 @@ enum Ended {
     Lost(String),
     /// It was refused before it did anything.
     Refused(Box<(Answer, Refusal)>),
+    /// The replica stands still, for longer than the request can wait.
+    Paused(Rejected),
     /// It is of no use any more, or will never be whole.
     Over(Failure),
 }
@@ -133,7 +136,8 @@ impl Call<'_> {
         let mut replica = upstream.choose(clock::now(), &tried).expect("none was tried");
         loop {
             tried.insert(replica);
-            let ended = match self.attempt(replica, &mut parts, &mut content, &mut sent).await {
+            let attempt = self.attempt(replica, &mut parts, &mut content, &mut sent, &permit);
+            let ended = match attempt.await {
                 Ok(mut answer) => {
                     permit.answered(answer.latency);
                     answer.exchange.will_end(refusal::end_of(&answer.response));
@@ -152,6 +156,10 @@ impl Call<'_> {
                     permit.refused_behind(refused.stage.as_ref().map_or("", |name| name.as_str()));
                     if refused.may_retry { End::Refused } else { End::Final }
                 }
+                Ended::Paused(rejected) => {
+                    upstream.on_refusal(now, replica, rejected);
+                    End::Refused
+                }
                 Ended::Over(_) => End::Final,
             };
             match &ended {
@@ -162,7 +170,7 @@ impl Call<'_> {
                 Ended::Over(Failure::TimedOut) => {
                     upstream.on_lost(now, replica, Attempt::TimedOut);
                 }
-                Ended::Refused(..) | Ended::Over(_) => {}
+                Ended::Refused(..) | Ended::Paused(_) | Ended::Over(_) => {}
             }
             let mut failed = Failed::new(end, self.deadline.at);
             failed.sent = sent;
@@ -195,6 +203,11 @@ impl Call<'_> {
                     answer.exchange.keep(permit);
                     return Ok(answer);
                 }
+                Ended::Paused(rejected) => {
+                    let route = (self.route.number, self.route.config.label());
+                    let refusal = permit.refuse(route, rejected);
+                    return Err(Failure::Refused(refusal, self.state.config.status));
+                }
                 Ended::Unreachable(failure) | Ended::Over(failure) => failure,
                 Ended::Unsent(error) | Ended::Lost(error) => Failure::Lost(error),
             };
@@ -214,6 +227,7 @@ impl Call<'_> {
         parts: &mut Parts,
         content: &mut Content,
         sent: &mut u8,
+        permit: &Permit,
     ) -> Result<Answer, Ended> {
         let upstream = &self.route.upstream;
         let replica = &upstream.replicas()[index];
@@ -236,7 +250,7 @@ impl Call<'_> {
             let request = self.request(head, body, replica, is_http2)?;
             let began = clock::now();
             *sent = sent.saturating_add(1);
-            let sending = self.in_time(sender.send(request), content.upload());
+            let sending = self.in_time(sender.send(request), content.upload(), replica, permit);
             let mut error = match sending.await? {
                 Ok(response) => {
                     exchange.sent(sender, content.upload().cloned());
@@ -353,6 +367,8 @@ impl Call<'_> {
         &self,
         response: impl Future<Output = T>,
         upload: Option<&Arc<Upload>>,
+        replica: &Replica,
+        permit: &Permit,
     ) -> Result<T, Ended> {
         let mut response = pin!(response);
         let (now, started) = (clock::now(), TokioInstant::now());
@@ -363,6 +379,12 @@ impl Call<'_> {
             tokio::select! {
                 biased;
                 response = &mut response => return Ok(response),
+                // What may have begun may not go elsewhere, unless it may run twice.
+                () = replica.pause.stands(), if self.is_idempotent && !self.switches => {
+                    let rest = replica.pause.rest().unwrap_or_default();
+                    permit.admit(rest).map_err(Ended::Paused)?;
+                    continue;
+                }
                 () = sleep_until(until) => {}
             }
             if expires.is_some_and(|expires| expires <= TokioInstant::now()) {

@@ -99,6 +99,7 @@ async fn forward<'a>(
         claims: claims::believed(told, sender, route, deadline.left(now)),
         told,
         sender,
+        rest: route.upstream.stands_still(now),
     };
     let admission = &route.upstream.admission;
     let entered = admission.enter(now, &arriving).await;

@@ -40,6 +40,11 @@ impl Books {
         self.outstanding.fetch_sub(1, Relaxed);
     }
 
+    /// Whether requests are there.
+    pub(super) fn is_busy(&self) -> bool {
+        self.outstanding.load(Relaxed) > 0
+    }
+
     pub(super) fn count(&self, attempt: Attempt) {
         self.attempts[attempt as usize].fetch_add(1, Relaxed);
     }

@@ -4,6 +4,7 @@ mod books;
 mod connect;
 mod health;
 mod line;
+mod pause;
 mod pool;
 mod probe;
 mod replica;
@@ -14,6 +15,7 @@ pub(crate) use pool::{Lease, Sender, Wants};
 pub(crate) use replica::Replica;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use metrics::{counter, gauge};
 use parking_lot::Mutex;
@@ -88,6 +90,7 @@ impl Upstream {
         let classes = whole.classes_of(name);
         let admission = Admission::new(name, config, whole.mode, &classes);
         let mut tasks = probe::start(&config.health, &replicas, runtime);
+        tasks.extend(pause::start(config.pages.as_deref(), &replicas, runtime));
         tasks.push(runtime.spawn(admission.clone().run()).abort_handle());
         let seed = clock::now().as_nanos();
         Ok(Arc::new(Self {
@@ -129,16 +132,27 @@ impl Upstream {
         &self.replicas
     }
 
-    /// A replica for a request, of those that it was not sent to, and that are well as far as there
-    /// are such.
+    /// A replica for a request, of those that it was not sent to: one that is well and does not stand
+    /// still, as far as there is one, or one that is well.
     pub(crate) fn choose(&self, now: Instant, tried: &Tried) -> Option<usize> {
         if let [_] = &self.replicas[..] {
             return (!tried.has(0)).then_some(0);
         }
         let mut selector = self.selector.lock();
-        let well =
-            selector.choose(now, |index| !tried.has(index) && self.replicas[index].is_well(now));
-        well.or_else(|| selector.choose(now, |index| !tried.has(index)))
+        let is_left = |index: usize| !tried.has(index);
+        let is_well = |index: usize| is_left(index) && self.replicas[index].is_well(now);
+        let goes_on = |index: usize| self.replicas[index].pause.rest().is_none();
+        let best = selector.choose(now, |index| is_well(index) && goes_on(index));
+        let well = best.or_else(|| selector.choose(now, is_well));
+        well.or_else(|| selector.choose(now, is_left))
+    }
+
+    /// How long all replicas that are well will still stand still, if they do; zero for longer than
+    /// was predicted.
+    pub(crate) fn stands_still(&self, now: Instant) -> Option<Duration> {
+        let well = self.replicas.iter().filter(|replica| replica.is_well(now));
+        let rests: Option<Vec<_>> = well.map(|replica| replica.pause.rest()).collect();
+        rests?.into_iter().min()
     }
 
     /// Replicas that a request could still be sent to.

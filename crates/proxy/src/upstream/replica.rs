@@ -7,6 +7,7 @@ use seawall_control::Instant;
 use super::books::Books;
 use super::connect::Dialer;
 use super::health::Health;
+use super::pause::Pause;
 use super::pool::Pool;
 use crate::config::{self, Endpoint, Protocol};
 use crate::tls::TlsError;
@@ -16,6 +17,7 @@ use crate::tls::TlsError;
 pub(crate) struct Replica {
     pub(crate) dialer: Dialer,
     pub(super) health: Health,
+    pub(crate) pause: Pause,
     pub(super) books: Books,
     /// Connections, those of each worker apart, so that nothing moves between threads.
     pools: Box<[Pool]>,
@@ -35,6 +37,7 @@ impl Replica {
         Ok(Self {
             dialer,
             health: Health::default(),
+            pause: Pause::default(),
             books: Books::default(),
             pools: (0..workers).map(|worker| Pool::new(config.connections, worker)).collect(),
             config: config.clone(),

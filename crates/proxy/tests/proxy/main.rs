@@ -8,6 +8,7 @@ mod forwarding;
 mod grpc;
 mod hostile;
 mod lifecycle;
+mod pauses;
 mod replicas;
 mod support;
 mod switching;

@@ -30,7 +30,7 @@ const ARROWS: [(&str, Uses); 14] = [
     ("jvm", Uses::Only(&["control", "rpc", "abi"])),
     ("measure", Uses::Only(&["control"])),
     ("node", Uses::Only(&["control", "measure", "abi"])),
-    ("proxy", Uses::Only(&["control", "measure", "tower"])),
+    ("proxy", Uses::Only(&["abi", "control", "measure", "tower"])),
     ("rpc", Uses::Only(&["control", "measure", "abi"])),
     ("sim", Uses::Only(&["control", "measure"])),
     ("sync", Uses::Only(&["control"])),
