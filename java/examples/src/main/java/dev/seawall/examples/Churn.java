@@ -1,0 +1,53 @@
+package dev.seawall.examples;
+
+import java.util.Random;
+
+/**
+ * Pairs of keys and values that are written again and again: what a collector has to do for a simple store.
+ *
+ * <p>Each write puts a value of 100 to 1000 bytes in the place of another.
+ */
+final class Churn {
+    /** Mean of a value and its header, in bytes. */
+    static final int MEAN = 550 + 16;
+
+    private final byte[][] values;
+    private final Random random = new Random(1);
+
+    /** Holds so many bytes. */
+    Churn(long bytes) {
+        values = new byte[(int) Math.max(1, bytes / MEAN)][];
+    }
+
+    /** Writes about so many bytes. */
+    void write(long bytes) {
+        for (long written = 0; written < bytes;) {
+            byte[] value = new byte[random.nextInt(100, 1001)];
+            values[random.nextInt(values.length)] = value;
+            written += value.length + 16;
+        }
+    }
+
+    /** Writes so many bytes each second, as evenly as it can, for so long. */
+    static void run(double rate, double seconds, Writer writer) throws InterruptedException {
+        long begin = System.nanoTime();
+        double written = 0;
+        for (double now = 0; now < seconds; now = (System.nanoTime() - begin) / 1e9) {
+            double due = now * rate;
+            if (written >= due) {
+                Thread.sleep(1);
+                continue;
+            }
+            // After a pause the rest is made up for, but not all at once.
+            double step = Math.min(due - written, rate / 100);
+            writer.write((long) step);
+            written += step;
+        }
+    }
+
+    /** Writes bytes. */
+    @FunctionalInterface
+    interface Writer {
+        void write(long bytes);
+    }
+}
