@@ -16,6 +16,7 @@ mod options;
 #[cfg(feature = "otel")]
 mod otel;
 mod output;
+mod pauses;
 mod pin;
 mod plans;
 mod progress;
@@ -70,6 +71,8 @@ enum Command {
     Sim(sim::Options),
     /// Repeat the papers' evaluations in the simulator, and judge their claims
     Reproduce(reproduce::Options),
+    /// See how well the pauses of a Java service's collector were predicted
+    Pauses(pauses::Options),
     /// Watch a server, proxy or node agent live, in this terminal
     Top(top::Options),
     /// Look at this machine's CPUs: who waits, and for how long
@@ -131,6 +134,7 @@ fn main() -> ExitCode {
         Command::Graph(options) => graph::run(&options),
         Command::Sim(options) => sim::run(&options),
         Command::Reproduce(options) => reproduce::run(&options),
+        Command::Pauses(options) => pauses::run(&options),
         Command::Top(options) => top::run(&options),
         #[cfg(feature = "node")]
         Command::Node(options) => node::run(&options),
