@@ -23,4 +23,5 @@
 pub mod closed_loop;
 pub mod contestants;
 pub mod cores;
+pub mod paced;
 pub mod report;

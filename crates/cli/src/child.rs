@@ -44,12 +44,25 @@ impl Server {
     /// As [`start`](Self::start).
     pub(crate) fn spawn(arguments: impl IntoIterator<Item = String>) -> Result<Self> {
         let program = std::env::current_exe().context("cannot find this program's file")?;
-        let mut child = Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("cannot start a server process")?;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        Self::ready(command).context("cannot start a server process")
+    }
+
+    /// Starts another program, with its arguments, that does the same.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub(crate) fn of_program(program: &[String]) -> Result<Self> {
+        let (name, arguments) = program.split_first().context("there is no program")?;
+        let mut command = Command::new(name);
+        command.args(arguments);
+        Self::ready(command).with_context(|| format!("cannot start {name}"))
+    }
+
+    fn ready(mut command: Command) -> Result<Self> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         let output = child.stdout.take().context("the server's output is not connected")?;
         let mut output = BufReader::new(output);

@@ -8,14 +8,10 @@
 //!   │ and notes when answers come │              │ rivals: threads that never rest      │
 //!   └─────────────────────────────┘              └──────────────────────────────────────┘
 //! ```
-//!
-//! Every call has a deadline, which only the server looks at: the client waits for its answer
-//! whatever that is, so that all answers are measured.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -30,11 +26,9 @@ use comfy_table::presets::ASCII_MARKDOWN;
 use core_affinity::CoreId;
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
-use parking_lot::Mutex;
+use seawall_bench_rpc::paced::{Paced, Tally};
 use seawall_control::admission;
 use seawall_control::request::Stage;
-use seawall_control::wire::{self, RequestOp, ResponseOp, Status};
-use seawall_measure::Latencies;
 #[cfg(feature = "node")]
 use seawall_rpc::CpuPredictor;
 use seawall_rpc::{Budget, GuardianWay, Router, Server, ServerConfig};
@@ -44,9 +38,6 @@ use thread_priority::{
 };
 
 const METHOD: u16 = 1;
-
-/// Answers that are still to come when the sending ends have this long.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A rival of real-time priority has the core for half of each of these.
 const EPISODE: Duration = Duration::from_millis(100);
@@ -121,18 +112,6 @@ enum Situation {
     Realtime,
 }
 
-#[derive(Default)]
-struct Tally {
-    sent: u64,
-    in_time: u64,
-    late: u64,
-    refused_cpu: u64,
-    refused_otherwise: u64,
-    served: Latencies,
-    refused: Latencies,
-    refused_by_cpu: Latencies,
-}
-
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     match (arguments.serve, arguments.situation) {
@@ -176,13 +155,13 @@ fn measure(arguments: &Arguments) -> Result<()> {
             for _ in 0..arguments.rounds {
                 turn(arguments, situation, guardian, server, &mut tally)?;
             }
-            let answered = tally.in_time + tally.late + tally.refused_cpu + tally.refused_otherwise;
             let mut row = vec![situation.to_string(), format!("{guardian:?}").to_lowercase()];
-            let counts = [tally.sent, tally.in_time, tally.late, tally.refused_cpu];
+            let at_cpu = tally.count_at(Stage::CPU);
+            let refusals = [at_cpu, tally.refusals() - at_cpu, tally.unanswered()];
+            let counts = [tally.sent, tally.in_time, tally.late].into_iter().chain(refusals);
             row.extend(counts.map(|count| count.to_string()));
-            row.push(tally.refused_otherwise.to_string());
-            row.push((tally.sent - answered).to_string());
-            for latencies in [&tally.refused_by_cpu, &tally.refused, &tally.served] {
+            let (_, by_cpu) = tally.refused_at.remove(&Stage::CPU).unwrap_or_default();
+            for latencies in [&by_cpu, &tally.refused, &tally.served] {
                 row.extend([0.5, 0.99, 1.0].map(|quantile| {
                     let us = latencies.quantile_us(quantile);
                     us.map_or("-".into(), |us| format!("{:.2}", us / 1e3))
@@ -253,7 +232,14 @@ fn turn(
     let rivals = situation.rivals(core, &stop);
     let clock = clock_getcpuclockid(Pid::from_raw(child.id() as i32))?;
     let before = Duration::from(clock_gettime(clock)?);
-    let called = call(arguments, address, tally);
+    let paced = Paced {
+        method: METHOD,
+        payload: b"what is asked".to_vec(),
+        rate: arguments.rate,
+        time: Duration::from_secs(arguments.seconds),
+        deadline: Duration::from_micros(arguments.deadline_us),
+    };
+    let called = paced.run(address, tally);
     let used = Duration::from(clock_gettime(clock)?) - before;
     stop.store(true, Relaxed);
     for rival in rivals {
@@ -325,89 +311,6 @@ fn serve(arguments: &Arguments, guardian: GuardianArgument, situation: Situation
     println!("{}", server.address());
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())
-}
-
-/// Sends by the clock on one connection, and reads answers on another thread.
-fn call(arguments: &Arguments, address: SocketAddr, tally: &mut Tally) -> Result<()> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_nodelay(true)?;
-    let hello = wire::Hello::default().encode();
-    stream.write_all(&frame(wire::Request::new(RequestOp::Hello), &hello))?;
-    let sent: Arc<Mutex<HashMap<u64, Instant>>> = Arc::default();
-    let deadline = Duration::from_micros(arguments.deadline_us);
-    let answers = {
-        let (stream, sent) = (stream.try_clone()?, sent.clone());
-        let tally = std::mem::take(tally);
-        thread::spawn(move || read_answers(stream, deadline, &sent, tally))
-    };
-    let (interval, began) = (Duration::from_secs(1) / arguments.rate, Instant::now());
-    let calls = arguments.seconds * u64::from(arguments.rate);
-    for id in 1..=calls {
-        let at = began + interval * id as u32;
-        thread::sleep(at.saturating_duration_since(Instant::now()));
-        let mut request = wire::Request::new(RequestOp::Call);
-        (request.claims.id, request.claims.method) = (id, METHOD);
-        request.claims.deadline = Some(deadline);
-        sent.lock().insert(id, Instant::now());
-        stream.write_all(&frame(request, b"what is asked"))?;
-    }
-    let until = Instant::now() + PATIENCE;
-    while !sent.lock().is_empty() && Instant::now() < until {
-        thread::sleep(Duration::from_millis(10));
-    }
-    stream.shutdown(std::net::Shutdown::Both)?;
-    *tally = answers.join().map_err(|_| anyhow!("the reader panicked"))?;
-    tally.sent += calls;
-    Ok(())
-}
-
-fn read_answers(
-    mut stream: TcpStream,
-    deadline: Duration,
-    sent: &Mutex<HashMap<u64, Instant>>,
-    mut tally: Tally,
-) -> Tally {
-    let mut body = Vec::new();
-    loop {
-        let mut header = [0; wire::HEADER_LEN];
-        if stream.read_exact(&mut header).is_err() {
-            return tally;
-        }
-        let head = wire::Response::decode(&header, u32::MAX).expect("the server sends frames");
-        body.resize(head.body_len as usize, 0);
-        if stream.read_exact(&mut body).is_err() {
-            return tally;
-        }
-        if head.op != ResponseOp::Reply {
-            continue;
-        }
-        let at = sent.lock().remove(&head.id).expect("each call is answered once");
-        let took = at.elapsed();
-        match (head.status, head.stage) {
-            (Status::Rejected, stage) => {
-                tally.refused.record(took);
-                if stage == Stage::CPU {
-                    tally.refused_cpu += 1;
-                    tally.refused_by_cpu.record(took);
-                } else {
-                    tally.refused_otherwise += 1;
-                }
-            }
-            _ => {
-                tally.served.record(took);
-                let in_time = u64::from(took <= deadline);
-                tally.in_time += in_time;
-                tally.late += 1 - in_time;
-            }
-        }
-    }
-}
-
-fn frame(mut request: wire::Request, body: &[u8]) -> Vec<u8> {
-    request.body_len = body.len() as u32;
-    let mut bytes = request.encode().to_vec();
-    bytes.extend_from_slice(body);
-    bytes
 }
 
 impl Arguments {

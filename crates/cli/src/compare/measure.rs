@@ -65,7 +65,10 @@ impl Place {
         Ok((Self { servers, load }, note))
     }
 
-    fn start(&self, options: &[String]) -> Result<Server> {
+    fn start(&self, options: &[String], is_program: bool) -> Result<Server> {
+        if is_program {
+            return self.on_servers(|| Server::of_program(options));
+        }
         let options = options.iter().cloned();
         match self.servers[..] {
             [core] => Server::start(std::iter::once(format!("--pin={core}")).chain(options)),
@@ -143,7 +146,8 @@ impl Run<'_> {
     }
 
     fn measure(&self) -> Result<Point> {
-        let start = |options: &Vec<String>| self.place.start(options);
+        let is_program = self.subject.is_program;
+        let start = |options: &Vec<String>| self.place.start(options, is_program);
         let servers: Vec<Server> = self.subject.serve.iter().map(start).collect::<Result<_>>()?;
         let base = &self.subject.offer;
         let offer = Offer {
@@ -168,7 +172,7 @@ impl Run<'_> {
         drop(noise);
         let busy = clock.busy(self.place.servers.len());
         let mut stages = Vec::new();
-        if self.last {
+        if self.last && !is_program {
             for server in servers {
                 let report = server.last_words()?;
                 let report: Stages = serde_json::from_str(&report)

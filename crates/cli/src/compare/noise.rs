@@ -28,6 +28,9 @@ pub(super) struct Noise {
     /// Or what goes over their configuration.
     #[serde(default)]
     pub(super) serve: Table,
+    /// Or further arguments of the plan's program.
+    #[serde(default)]
+    pub(super) program: Vec<String>,
     /// How long it pauses between bursts. Default: it never does.
     pub(super) pauses: Option<ServiceTime>,
     /// How long a burst takes; needs `pauses`.
@@ -52,8 +55,10 @@ impl Noise {
     ///
     /// Says what is allowed.
     pub(super) fn check(&self, replicas: usize) -> Result<(), String> {
-        if self.command.is_empty() == self.serve.is_empty() {
-            return Err("write either command, a program and its arguments, or serve".into());
+        let kinds = [self.command.is_empty(), self.serve.is_empty(), self.program.is_empty()];
+        if kinds.into_iter().filter(|is_empty| !is_empty).count() != 1 {
+            let kinds = "command, a program and its arguments, or serve, or program";
+            return Err(format!("write either {kinds}"));
         }
         if self.replicas.is_empty() || self.replicas.iter().any(|replica| *replica >= replicas) {
             return Err(format!("replicas: name some of 0 to {}", replicas - 1));

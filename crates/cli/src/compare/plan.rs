@@ -51,6 +51,10 @@ pub(super) struct Plan {
     pub(super) noise: Vec<Noise>,
     /// The configuration of the server, as in a file of `seawall serve`.
     pub(super) serve: Table,
+    /// What serves in place of `seawall serve`: a program and its arguments, from the folder in
+    /// which this one was started. It prints `{"address":"127.0.0.1:PORT"}` in a line once it
+    /// listens, and ends with its standard input; `serve` is not told to it.
+    program: Vec<String>,
     /// Options of `seawall load`, without the dashes before them and with `_` for those within.
     pub(super) load: Table,
     /// Requests per second that `1x` means.
@@ -93,6 +97,8 @@ pub(super) struct Variant {
     /// What goes over the plan's configuration of the server.
     #[serde(default)]
     serve: Table,
+    /// In place of the plan's program.
+    program: Option<Vec<String>>,
     /// What goes over the plan's load.
     #[serde(default)]
     load: Table,
@@ -109,8 +115,11 @@ fn yes() -> bool {
 #[derive(Clone, Debug)]
 pub(super) struct Subject {
     pub(super) name: String,
-    /// What each replica's `seawall serve` is told beyond core and address.
+    /// What each replica's `seawall serve` is told beyond core and address; or, if it is another
+    /// program, that and its arguments.
     pub(super) serve: Vec<Vec<String>>,
+    /// Whether it is.
+    pub(super) is_program: bool,
     /// The load, but for servers, rates and seed.
     pub(super) offer: Offer,
     /// Whether the plan's noise disturbs it.
@@ -148,6 +157,7 @@ impl Default for Plan {
             limit: None,
             noise: Vec::new(),
             serve: Table::new(),
+            program: Vec::new(),
             load: Table::new(),
             capacity: None,
             rates: Vec::new(),
@@ -298,17 +308,24 @@ impl Plan {
         table::lay(&mut serve, &variant.serve);
         table::lay(&mut load, &variant.load);
         let offer = arguments::offer(self.app, &serve, &load).map_err(problem)?;
+        let program = variant.program.as_ref().unwrap_or(&self.program);
         let replica = |replica| {
             let mut serve = serve.clone();
             let noise = self.noise.iter().filter(|noise| noise.replicas.contains(&replica));
-            noise.filter(|_| variant.noise).for_each(|noise| table::lay(&mut serve, &noise.serve));
+            let noise = noise.filter(|_| variant.noise);
+            if !program.is_empty() {
+                let more = noise.flat_map(|noise| &noise.program);
+                return Ok(program.iter().chain(more).cloned().collect());
+            }
+            noise.for_each(|noise| table::lay(&mut serve, &noise.serve));
             let config = serve::Config::deserialize(serve.clone())
                 .map_err(|error| problem(format!("serve: {}", one_line(&error))))?;
             config.validate().map_err(|error| problem(format!("serve.{error}")))?;
             Ok(arguments::serve(self.app, &serve))
         };
         let serve = (0..self.replicas).map(replica).collect::<Result<_, PlanError>>()?;
-        Ok(Subject { name: variant.name.clone(), serve, offer, noise: variant.noise })
+        let (name, is_program) = (variant.name.clone(), !program.is_empty());
+        Ok(Subject { name, serve, is_program, offer, noise: variant.noise })
     }
 
     fn check(&self) -> Result<(), PlanError> {
