@@ -48,6 +48,7 @@ test: ## Run all checks, the same as CI.
 	@$(STEP) 'Models of the locks' scripts/loom
 	@$(STEP) 'Stock memcached clients' scripts/interop-kv
 	@$(STEP) 'Stock HTTP and gRPC clients' scripts/interop-http --workspace --features $(APPS)
+	@$(STEP) 'Java' scripts/java test
 	@$(STEP) 'Files to deploy with' scripts/check-deploy
 	@$(STEP) 'Live page in a browser' scripts/browser
 	@$(STEP) 'Documentation' env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked
@@ -62,6 +63,11 @@ test: ## Run all checks, the same as CI.
 	    sed 's/^/skipped: live page in a browser, for want of /' target/browser.missing; \
 	fi
 	@echo 'make test: all checks passed'
+
+.PHONY: java
+java: ## Build the library for Java and install it in the local Maven repository.
+	@$(STEP) 'Tools' scripts/check-tools java
+	@$(STEP) 'Java' scripts/java install
 
 .PHONY: test-long
 test-long: FUZZ_SECONDS := 600
