@@ -7,11 +7,11 @@ mod heap;
 mod jvmti;
 mod options;
 mod perf;
+mod record;
 mod state;
 mod structs;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -29,8 +29,9 @@ pub(crate) use jvmti::Vm;
 use jvmti::{Callbacks, Event, Jvmti};
 use options::Options;
 use perf::Perf;
+use record::Record;
 pub(crate) use state::Account;
-use state::{Parts, State};
+use state::{Parts, State, Task};
 use structs::Structs;
 
 /// What is predicted is said anew so often in a pause.
@@ -199,7 +200,7 @@ impl Agent {
         });
         let Options { prediction, record, .. } = &self.options;
         let record = record.as_ref().and_then(|path| {
-            let made = File::create(path);
+            let made = Record::create(path);
             made.inspect_err(|error| eprintln!("seawall: {}: {error}", path.display())).ok()
         });
         let state = State::new(Parts {
@@ -208,9 +209,9 @@ impl Agent {
             perf: perf.ok(),
             workers: flags.map_or(1, |flags| flags.workers),
             page: self.publish(),
-            record,
+            is_recorded: record.is_some(),
         });
-        let spawned = thread::Builder::new().name("seawall-pause".into()).spawn(watch);
+        let spawned = thread::Builder::new().name("seawall-pause".into()).spawn(|| watch(record));
         let thread = match spawned {
             Ok(handle) => handle.thread().clone(),
             Err(error) => return eprintln!("seawall: there is no thread for the agent: {error}"),
@@ -244,11 +245,25 @@ impl Agent {
 }
 
 /// The thread that goes on while the world stands still.
-fn watch() {
+fn watch(mut record: Option<Record>) {
     let Some(running) = AGENT.get().map(|agent| agent.running.wait()) else { return };
     while !running.is_over.load(Relaxed) {
-        let stands = running.state.lock().look();
-        thread::park_timeout(if stands { IN_PAUSE } else { IDLE });
+        let task = running.state.lock().look();
+        match task {
+            Task::Refuse => {
+                halters::refuse();
+                thread::park_timeout(IN_PAUSE);
+            }
+            Task::Record(rows) => {
+                if let Some(to) = &mut record
+                    && let Err(error) = to.add(&rows)
+                {
+                    eprintln!("seawall: {}: no more is written: {error}", to.path().display());
+                    record = None;
+                }
+                thread::park_timeout(IDLE);
+            }
+        }
     }
 }
 

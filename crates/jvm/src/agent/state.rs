@@ -1,7 +1,5 @@
 //! What the agent knows, and says.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::time::Duration;
 
 use seawall_abi::clock::monotonic_ns;
@@ -12,6 +10,7 @@ use seawall_control::predict::pause::{Collection, Fit, Kind, Pauses, Spaces};
 use super::halters;
 use super::heap::Heap;
 use super::perf::Perf;
+use super::record::Row;
 
 /// Everything that changes, behind one lock.
 #[derive(Debug)]
@@ -23,10 +22,10 @@ pub(super) struct State {
     page: Option<Publisher>,
     /// The pause that is.
     current: Option<Pause>,
-    /// Pauses that are over, and were not written down yet.
+    /// Pauses that are over, and were not told yet, if somebody wants to be told.
     over: Vec<Row>,
-    record: Option<BufWriter<File>>,
-    pauses_total: u64,
+    is_recorded: bool,
+    count: u64,
     paused: Duration,
     longest: Duration,
 }
@@ -51,23 +50,8 @@ struct Pause {
     before: Spaces,
 }
 
-/// A pause, as it is written down.
-#[derive(Clone, Copy, Debug)]
-struct Row {
-    since_ns: u64,
-    kind: Kind,
-    before: Spaces,
-    after: Spaces,
-    workers: u16,
-    /// Live bytes for each worker, as estimated.
-    load: f64,
-    predicted: [Option<Duration>; Fit::ALL.len()],
-    real: Duration,
-}
-
-/// What the first line of a record says.
-const HEADER: &str = "since_ns,kind,eden,survivor,old,eden_after,survivor_after,old_after,workers,\
-                      live_per_worker,ransac_ns,ols_ns,real_ns";
+/// So many pauses are kept until they are told.
+const OVER_MAX: usize = 64;
 
 /// What a state is made of.
 #[derive(Debug)]
@@ -77,29 +61,35 @@ pub(super) struct Parts {
     pub(super) perf: Option<Perf>,
     pub(super) workers: u16,
     pub(super) page: Option<Publisher>,
-    pub(super) record: Option<File>,
+    /// Whether pauses that are over shall be told.
+    pub(super) is_recorded: bool,
+}
+
+/// What the agent's thread has to do now.
+#[derive(Debug)]
+pub(super) enum Task {
+    /// The world stands still: those who cannot wait are to be told.
+    Refuse,
+    /// It goes on: pauses that are over, if they are to be written down.
+    Record(Vec<Row>),
 }
 
 impl State {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { pauses, heap, perf, workers, page, record } = parts;
-        let record = record.map(BufWriter::new);
-        let over = Vec::with_capacity(64); // nothing is allocated in a pause
-        let mut state = Self {
+        let Parts { pauses, heap, perf, workers, page, is_recorded } = parts;
+        Self {
             pauses,
             heap,
             perf,
             workers,
             page,
             current: None,
-            over,
-            record,
-            pauses_total: 0,
+            over: Vec::with_capacity(OVER_MAX), // nothing is allocated in a pause
+            is_recorded,
+            count: 0,
             paused: Duration::ZERO,
             longest: Duration::ZERO,
-        };
-        state.note(HEADER);
-        state
+        }
     }
 
     /// The world stands still. Called by the virtual machine's own thread.
@@ -137,7 +127,7 @@ impl State {
         let load = self.pauses.load().unwrap_or_default();
         let now = Instant::from_nanos(now_ns);
         let real = self.pauses.on_finish(now, kind, &after).unwrap_or_default();
-        self.pauses_total += 1;
+        self.count += 1;
         self.paused += real;
         self.longest = self.longest.max(real);
         halters::resume();
@@ -146,37 +136,35 @@ impl State {
         }
         let row =
             Row { since_ns, kind, before, after, workers: self.workers, load, predicted, real };
-        if self.record.is_some() && self.over.len() < self.over.capacity() {
+        if self.is_recorded && self.over.len() < OVER_MAX {
             self.over.push(row);
         }
     }
 
     /// What the thread does that no pause stops: says how long it still lasts, or learns from those
-    /// that are over. True while the world stands still.
-    pub(super) fn look(&mut self) -> bool {
+    /// that are over. What may take long is left to the thread, without this lock, for which the
+    /// virtual machine's own waits.
+    pub(super) fn look(&mut self) -> Task {
         if self.current.is_some() {
             if let Some(kind) = self.perf.as_ref().and_then(Perf::kind) {
                 self.pauses.on_kind(kind);
             }
             self.say();
-            halters::refuse();
-            return true;
+            return Task::Refuse;
         }
         self.pauses.learn();
         if let Some(page) = &self.page {
             page.beat(monotonic_ns());
         }
-        for row in std::mem::take(&mut self.over) {
-            self.note(&row.to_line());
+        if self.over.is_empty() {
+            return Task::Record(Vec::new());
         }
-        self.over.reserve(64);
-        false
+        Task::Record(std::mem::replace(&mut self.over, Vec::with_capacity(OVER_MAX)))
     }
 
-    /// Takes the page away, and ends the record.
+    /// Takes the page away.
     pub(super) fn end(&mut self) {
         self.page = None;
-        self.record = None;
     }
 
     /// How many pauses there were, how long, and how well they were predicted.
@@ -185,7 +173,7 @@ impl State {
             let precision = self.pauses.precision(fit);
             (precision.count(), precision.within(PRECISE).unwrap_or_default())
         });
-        let Self { pauses_total: pauses, paused, longest, .. } = *self;
+        let Self { count: pauses, paused, longest, .. } = *self;
         Account { pauses, paused, longest, precision }
     }
 
@@ -207,14 +195,6 @@ impl State {
         // SAFETY: the caller's promise.
         self.heap.as_ref().map(|heap| unsafe { heap.spaces() }).unwrap_or_default()
     }
-
-    fn note(&mut self, line: &str) {
-        let Some(record) = &mut self.record else { return };
-        if let Err(error) = writeln!(record, "{line}").and_then(|()| record.flush()) {
-            eprintln!("seawall: pauses are not written down any more: {error}");
-            self.record = None;
-        }
-    }
 }
 
 impl Account {
@@ -233,23 +213,5 @@ impl Account {
             long(ols.into()),
             millionths(ols_within),
         ]
-    }
-}
-
-impl Row {
-    fn to_line(self) -> String {
-        let Self { since_ns, kind, before, after, workers, load, predicted, real } = self;
-        let spaces = |spaces: Spaces| format!("{},{},{}", spaces.eden, spaces.survivor, spaces.old);
-        let kind = match kind {
-            Kind::Young => "young",
-            Kind::Full => "full",
-            Kind::Mark => "mark",
-        };
-        let [ransac, ols] = predicted.map(|predicted| {
-            predicted.map_or_else(String::new, |predicted| predicted.as_nanos().to_string())
-        });
-        let (before, after) = (spaces(before), spaces(after));
-        let real = real.as_nanos();
-        format!("{since_ns},{kind},{before},{after},{workers},{load:.0},{ransac},{ols},{real}")
     }
 }
