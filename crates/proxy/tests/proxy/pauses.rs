@@ -6,6 +6,7 @@ use hyper::StatusCode;
 use seawall_abi::clock::monotonic_ns;
 use seawall_abi::page::{Description, Publisher};
 use seawall_control::replica::Selection;
+use seawall_proxy::config::from_layers;
 use seawall_proxy::{Config, Proxy};
 use tempfile::TempDir;
 
@@ -131,7 +132,6 @@ async fn last_words_do_not_count() {
 #[test]
 fn pages_are_of_this_host() {
     let text = "[upstreams.default]\nreplicas = [\"http://10.0.0.1:80\"]\npages = \"/run/seawall\"";
-    let config = Config::from_toml(text);
-    let error = config.and_then(|config| config.validate()).unwrap_err().to_string();
+    let error = from_layers(Some(("proxy.toml", text)), &[]).unwrap_err().to_string();
     assert!(error.contains("upstreams.default.pages") && error.contains("10.0.0.1"), "{error}");
 }
