@@ -12,13 +12,15 @@ fn text(path: &str) -> String {
 
 #[test]
 fn the_documents_configurations_can_be_used() {
-    let document = text("docs/proxy.md");
-    let blocks = document.split("```toml\n").skip(1);
-    let blocks: Vec<_> = blocks.filter_map(|block| block.split("```").next()).collect();
-    let whole = blocks.iter().filter(|block| block.starts_with("# proxy.toml"));
-    assert!(whole.clone().count() > 0);
-    for block in whole {
-        from_layers(Some(("docs/proxy.md", block)), &[]).unwrap();
+    for name in ["docs/proxy.md", "docs/java.md"] {
+        let document = text(name);
+        let blocks = document.split("```toml\n").skip(1);
+        let blocks: Vec<_> = blocks.filter_map(|block| block.split("```").next()).collect();
+        let whole = blocks.iter().filter(|block| block.starts_with("# proxy.toml"));
+        assert!(whole.clone().count() > 0);
+        for block in whole {
+            from_layers(Some((name, block)), &[]).unwrap();
+        }
     }
 }
 
