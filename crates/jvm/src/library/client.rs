@@ -73,6 +73,7 @@ struct Tls {
     certificate: Option<PathBuf>,
     #[serde(default)]
     key: Option<PathBuf>,
+    /// Default: that of the first replica.
     #[serde(default)]
     server_name: Option<String>,
 }
@@ -102,10 +103,11 @@ impl Config {
         let mut config = ClientConfig::default();
         config.name = self.name.unwrap_or_else(|| "seawall java".into());
         config.token = self.token.map(Into::into);
+        let first = self.replicas[0].rsplit_once(':').map_or("", |(host, _)| host);
         config.tls = self.tls.map(|tls| ClientTls {
             authorities: tls.authorities,
             identity: tls.certificate.zip(tls.key),
-            server_name: tls.server_name,
+            server_name: tls.server_name.unwrap_or_else(|| first.to_owned()),
         });
         config.admission.client.retry = self.retry;
         config.admission.client.validate().map_err(|error| wrong(error.to_string()))?;

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use jni::Env;
 use jni::errors::{Error, ErrorPolicy, JniError};
 use jni::strings::{JNIStr, JNIString};
-use jni::{jni_str, strings};
+use jni::jni_str;
 
 /// Why a native function has no result.
 #[derive(Debug)]
@@ -71,5 +71,5 @@ fn throw(env: &mut Env<'_>, fault: &Fault) {
     }
     let (class, text) = fault.exception();
     // It says "an exception is pending", which is what was wanted.
-    _ = env.throw_new(class, &strings::JNIString::from(&*text) as &JNIString);
+    _ = env.throw_new(class, &JNIString::from(&*text));
 }
