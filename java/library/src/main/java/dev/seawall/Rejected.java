@@ -57,7 +57,8 @@ public final class Rejected extends CallException {
     /**
      * What the request had left there.
      *
-     * @return the smaller of its delay budget and its remaining deadline
+     * @return the smaller of its delay budget and its remaining deadline; very long where another server refused, which
+     *     does not tell
      */
     public Duration remaining() {
         return Duration.ofNanos(remainingNanos < 0 ? Long.MAX_VALUE : remainingNanos);

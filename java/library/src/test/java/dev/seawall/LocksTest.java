@@ -70,7 +70,7 @@ class LocksTest {
         try (Holder holder = new Holder(lock, () -> {})) {
             Rejected rejected = assertThrows(Rejected.class, () -> lock.lock(within(20)));
             assertEquals(STAGE, rejected.stage());
-            assertTrue(rejected.predicted().toMillis() >= 90, rejected.toString());
+            assertTrue(rejected.predicted().toMillis() >= 50, rejected.toString());
             assertTrue(rejected.getMessage().startsWith("orders"), rejected.getMessage());
             assertFalse(lock.tryLock());
             assertFalse(lock.tryLock(1, TimeUnit.MILLISECONDS));

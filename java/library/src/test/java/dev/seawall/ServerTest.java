@@ -84,6 +84,14 @@ class ServerTest {
         try (SeawallServer one = server().method(1, "get", full).start();
                 SeawallServer two = server().method(1, "get", (context, payload) -> payload).start();
                 SeawallClient client = client(one, two)) {
+            // Both are connected to by the time that one call was served by the second.
+            while (two.stats().completions() == 0) {
+                try {
+                    client.call(Request.of(1, new byte[1]));
+                } catch (Rejected early) {
+                    Thread.sleep(5);
+                }
+            }
             for (int i = 0; i < 8; i++) {
                 Reply reply = client.callAsync(Request.of(1, new byte[] {42})).get();
                 assertEquals(42, reply.payload()[0]);
