@@ -62,8 +62,8 @@ pub use seawall_control::trust::{Known, Trust};
 pub use server::{
     ClassStats, Context, CpuPredictor, GuardianConfig, GuardianWay, Guest, GuestListener,
     GuestReply, Guests, Halter, KernelError, Limits, PageConfig, RealtimeError, Router, Server,
-    ServerConfig, SpillAt, SpillConfig, SpillTls, StartError, Stats, Threads, TlsConfig, Worker, Working,
-    install_bouncer, install_cpu_delay,
+    ServerConfig, SpillAt, SpillConfig, SpillTls, StartError, Stats, Threads, TlsConfig, Worker,
+    Working, install_bouncer, install_cpu_delay,
 };
 pub use status::Status;
 pub use tls::{ClientTls, TlsError};

@@ -42,7 +42,7 @@ pub(crate) struct Options {
 
 /// One fit in one record.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Row {
+struct Row {
     record: String,
     fit: &'static str,
     /// Pauses that were predicted; the first of each kind are not.
@@ -62,9 +62,9 @@ pub(super) struct Row {
 
 /// A record, and what it is called.
 #[derive(Debug)]
-pub(super) struct Record {
-    pub(super) name: String,
-    pub(super) pauses: Vec<Pause>,
+struct Record {
+    name: String,
+    pauses: Vec<Pause>,
 }
 
 /// Runs `seawall pauses`.
@@ -90,7 +90,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 
 impl Record {
     /// How far off a fit was, each time in milliseconds and positive if it said too much, in order.
-    pub(super) fn errors_ms(&self, fit: usize) -> Vec<f64> {
+    fn errors_ms(&self, fit: usize) -> Vec<f64> {
         let error = |pause: &Pause| {
             let predicted = pause.predicted[fit]?;
             Some((predicted.as_secs_f64() - pause.real.as_secs_f64()) * 1e3)
@@ -169,8 +169,10 @@ fn legend() -> String {
 }
 
 fn table(rows: &[Row]) -> String {
-    let groups: Vec<Vec<_>> =
-        rows.chunk_by(|a, b| a.record == b.record).map(|of| of.iter().map(Row::cells).collect()).collect();
+    let groups: Vec<Vec<_>> = rows
+        .chunk_by(|a, b| a.record == b.record)
+        .map(|of| of.iter().map(Row::cells).collect())
+        .collect();
     grid::render(&HEAD, 2, &groups) + "\n\n" + &legend() + "\n"
 }
 

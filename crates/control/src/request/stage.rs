@@ -40,10 +40,7 @@ impl Stage {
 
     /// True if all requests of a server meet it, and not only those that need one thing of many.
     pub const fn concerns_all(self) -> bool {
-        matches!(
-            self,
-            Self::ADMISSION | Self::SOCKET | Self::RUN_QUEUE | Self::CPU | Self::PAUSE
-        )
+        matches!(self, Self::ADMISSION | Self::SOCKET | Self::RUN_QUEUE | Self::CPU | Self::PAUSE)
     }
 
     /// The name of one of Seawall's own stages; `None` for an application's.

@@ -23,8 +23,8 @@ use seawall_abi::page::{Description, Publisher};
 use seawall_control::predict::pause::Pauses;
 
 use flags::Flags;
-use heap::Heap;
 pub(crate) use halters::tell;
+use heap::Heap;
 pub(crate) use jvmti::Vm;
 use jvmti::{Callbacks, Event, Jvmti};
 use options::Options;

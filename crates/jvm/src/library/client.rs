@@ -119,9 +119,8 @@ impl Config {
 
 fn resolve(replica: &str) -> Result<SocketAddr, String> {
     let addresses = replica.to_socket_addrs();
-    let mut addresses = addresses.map_err(|error| {
-        format!("cannot find the replica {replica} ({error}); write HOST:PORT")
-    })?;
+    let mut addresses = addresses
+        .map_err(|error| format!("cannot find the replica {replica} ({error}); write HOST:PORT"))?;
     addresses.next().ok_or_else(|| format!("{replica} has no address"))
 }
 
@@ -145,7 +144,12 @@ pub extern "system" fn Java_dev_seawall_internal_Native_clientOpen<'local>(
             .map_err(|error| Fault::Argument(error.to_string()))?;
         let (ended, ends) = channel();
         let client = config.client()?;
-        Ok(CLIENTS.add(Arc::new(Calling { client, ended, out: Mutex::default(), ends: Mutex::new(ends) })))
+        Ok(CLIENTS.add(Arc::new(Calling {
+            client,
+            ended,
+            out: Mutex::default(),
+            ends: Mutex::new(ends),
+        })))
     })
     .resolve::<Throw>()
 }
@@ -253,9 +257,9 @@ fn tell(id: jlong, answer: &Answer) -> ([jlong; OUTCOME], String) {
             numbers[2] = (*code).into();
             Kind::Failed
         }
-        CallError::NotSent(Unsent::Dropped(_) | Unsent::Disconnected(_) | Unsent::TooLarge { .. }) => {
-            Kind::NotSent
-        }
+        CallError::NotSent(
+            Unsent::Dropped(_) | Unsent::Disconnected(_) | Unsent::TooLarge { .. },
+        ) => Kind::NotSent,
         CallError::Cancelled => Kind::Cancelled,
         CallError::DeadlineExceeded => Kind::DeadlineExceeded,
         CallError::ConnectionLost(_) => Kind::ConnectionLost,

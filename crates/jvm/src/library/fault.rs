@@ -5,8 +5,8 @@ use std::borrow::Cow;
 
 use jni::Env;
 use jni::errors::{Error, ErrorPolicy, JniError};
-use jni::strings::{JNIStr, JNIString};
 use jni::jni_str;
+use jni::strings::{JNIStr, JNIString};
 
 /// Why a native function has no result.
 #[derive(Debug)]
@@ -30,7 +30,9 @@ impl Fault {
             Self::Vm(Error::JniCall(JniError::NoMemory)) => {
                 (jni_str!("java/lang/OutOfMemoryError"), "for a native call of Seawall".into())
             }
-            Self::Vm(error) => (jni_str!("java/lang/IllegalStateException"), error.to_string().into()),
+            Self::Vm(error) => {
+                (jni_str!("java/lang/IllegalStateException"), error.to_string().into())
+            }
         }
     }
 }

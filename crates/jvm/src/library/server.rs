@@ -70,7 +70,8 @@ pub extern "system" fn Java_dev_seawall_internal_Native_serverStart<'local>(
 fn handler(
     number: u16,
     dispatcher: Arc<Dispatcher>,
-) -> impl Fn(Context, Bytes) -> std::pin::Pin<Box<dyn Future<Output = Result<Bytes, Status>> + Send>> {
+) -> impl Fn(Context, Bytes) -> std::pin::Pin<Box<dyn Future<Output = Result<Bytes, Status>> + Send>>
+{
     move |context, payload| {
         let dispatcher = dispatcher.clone();
         Box::pin(async move { dispatcher.call(number, &context, &payload) })
@@ -163,8 +164,9 @@ pub extern "system" fn Java_dev_seawall_internal_Native_serverRefusals<'local>(
     env.with_env(|env| {
         let stats = with(server, Server::stats)?;
         let pairs = stats.refusals.iter();
-        let texts: Vec<_> =
-            pairs.flat_map(|(stage, count)| [stats.stage_name(*stage), count.to_string()]).collect();
+        let texts: Vec<_> = pairs
+            .flat_map(|(stage, count)| [stats.stage_name(*stage), count.to_string()])
+            .collect();
         words::strings(env, &texts)
     })
     .resolve::<Throw>()

@@ -35,11 +35,8 @@ pub(super) struct Dispatcher {
 impl Dispatcher {
     pub(super) fn new(env: &mut Env<'_>, object: &JObject<'_>) -> Result<Self, Error> {
         let class = env.get_object_class(object)?;
-        let dispatch = env.get_method_id(
-            class,
-            jni_str!("dispatch"),
-            jni_sig!("(IJJJJIIIZ[B)[B"),
-        )?;
+        let dispatch =
+            env.get_method_id(class, jni_str!("dispatch"), jni_sig!("(IJJJJIIIZ[B)[B"))?;
         Ok(Self { vm: env.get_java_vm()?, object: env.new_global_ref(object)?, dispatch })
     }
 
@@ -52,7 +49,8 @@ impl Dispatcher {
     ) -> Result<Bytes, Status> {
         let current = Current { context: context.clone(), status: None };
         CURRENT.set(Some(current));
-        let result = self.vm.attach_current_thread(|env| self.dispatch(env, method, context, payload));
+        let result =
+            self.vm.attach_current_thread(|env| self.dispatch(env, method, context, payload));
         let status = CURRENT.take().and_then(|current| current.status);
         match (result, status) {
             (_, Some(status)) => Err(status),

@@ -34,7 +34,7 @@ use seawall_control::Instant;
 use seawall_control::classes::{self, HEADERS_MAX};
 use seawall_control::controller::Outcome;
 use seawall_control::gate::Answer;
-use seawall_control::request::{Claims, Class, RefusalReason};
+use seawall_control::request::{Claims, Class, RefusalReason, Stage};
 use seawall_measure::names;
 use seawall_tower::clock;
 use seawall_tower::server::parts::{Sender, Told};

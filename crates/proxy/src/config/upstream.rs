@@ -284,7 +284,8 @@ impl Upstream {
         if let Some(far) = self.replicas.iter().find(|replica| !replica.is_here())
             && self.pages.is_some()
         {
-            let problem = format!("they are of replicas on this host, at loopback; \"{far}\" is not");
+            let problem =
+                format!("they are of replicas on this host, at loopback; \"{far}\" is not");
             return Err(ConfigError::new("pages", problem));
         }
         let Connections { idle, idle_time, streams } = self.connections;

@@ -112,7 +112,8 @@ fn search(folder: &Path, replicas: &[Arc<Replica>]) {
     let pages = files.filter_map(|file| Reader::open(file.ok()?.path()).ok());
     for page in pages {
         let port = page.description().port;
-        if let Some(replica) = untold.iter().find(|replica| replica.dialer.endpoint().port == port) {
+        if let Some(replica) = untold.iter().find(|replica| replica.dialer.endpoint().port == port)
+        {
             tracing::info!(%replica, page = %page.path().display(), "its pauses are known");
             replica.pause.set(Some(page));
         }
