@@ -6,7 +6,7 @@ use hyper::StatusCode;
 use seawall_abi::clock::monotonic_ns;
 use seawall_abi::page::{Description, Publisher};
 use seawall_control::replica::Selection;
-use seawall_proxy::config::from_layers;
+use seawall_proxy::config::{Mode, from_layers};
 use seawall_proxy::{Config, Proxy};
 use tempfile::TempDir;
 
@@ -33,6 +33,7 @@ fn stand_still(page: &Publisher) {
 fn watching(folder: &TempDir, upstreams: &[&Upstream]) -> Config {
     let replicas: Vec<_> = upstreams.iter().map(|upstream| upstream.address).collect();
     let mut config = config(&replicas);
+    config.mode = Mode::Enforce;
     let upstream = upstream(&mut config);
     upstream.pages = Some(folder.path().to_owned());
     upstream.slo = Some(Duration::from_secs(5));
