@@ -13,8 +13,12 @@
 
 #![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 
-#[allow(unsafe_code, reason = "it reads the memory of the virtual machine, and is called by it")]
+#[allow(
+    unsafe_code,
+    unreachable_pub,
+    reason = "it reads the memory of the virtual machine, and is called by it, by name"
+)]
 mod agent;
 
-#[allow(unsafe_code, reason = "Java calls it, and is called by it")]
+#[allow(unsafe_code, unreachable_pub, reason = "Java calls it by name, and is called by it")]
 mod library;

@@ -26,9 +26,9 @@ const FILL_EXPIRY: Duration = Duration::from_secs(10);
 const FILLERS: u64 = 64;
 const FILL_BYTES: u64 = 64 << 20;
 
-/// How often a write that was refused is tried again, and how long after each time: when the server
-/// says, within these bounds.
-const TRIES: u32 = 100;
+/// For how long a write that is refused is tried again, and how long after each time: when the
+/// server says, within these bounds.
+const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -178,8 +178,9 @@ fn patient(config: &ClientConfig) -> ClientConfig {
 /// Sees a write through. What was refused, as a server may do even to a lone client that sends this
 /// fast, is tried again until there is room for it.
 async fn finish(session: &Session, write: CallFuture, request: Request) -> Result<()> {
+    let start = clock::now();
     let mut result = write.await;
-    for _ in 0..TRIES {
+    while clock::now().since(start) < PATIENCE {
         let pause = match result {
             Err(CallError::Rejected(rejected)) => rejected.retry_after.clamp(PAUSE, LONGEST_PAUSE),
             Err(CallError::NotSent(_)) => PAUSE,

@@ -183,7 +183,7 @@ impl Agent {
         let known = structs.as_ref().map_err(Clone::clone);
         let flags = known.clone().and_then(Flags::read);
         let collector = flags.as_ref().ok().and_then(|flags| flags.collector);
-        let stops = collector.is_none_or(|collector| collector.stops_the_world());
+        let stops = collector.is_none_or(flags::Collector::stops_the_world);
         let heap = match (known.clone(), collector) {
             (Ok(structs), Some(collector)) if stops => Some(Heap::find(structs, collector)),
             (Err(unknown), _) => Some(Err(unknown)),

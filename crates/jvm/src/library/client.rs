@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use seawall_control::config::duration;
 use seawall_control::request::{Priority, Tenant};
 use seawall_control::retry;
-use seawall_rpc::{Answer, CallError, Client, ClientConfig, ClientTls, Request, Unsent};
+use seawall_rpc::{Answer, CallError, Client, ClientConfig, ClientTls, Request};
 use serde::Deserialize;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::AbortHandle;
@@ -78,11 +78,10 @@ struct Tls {
     server_name: Option<String>,
 }
 
-/// How a call ended, as Java tells it apart.
+/// Why a call has no result, as Java tells it apart; 0 says that it has one.
 #[repr(i64)]
 enum Kind {
-    Done,
-    Rejected,
+    Rejected = 1,
     Failed,
     NotSent,
     Cancelled,
@@ -100,9 +99,11 @@ impl Config {
         for replica in &self.replicas {
             addresses.push(resolve(replica).map_err(wrong)?);
         }
-        let mut config = ClientConfig::default();
-        config.name = self.name.unwrap_or_else(|| "seawall java".into());
-        config.token = self.token.map(Into::into);
+        let mut config = ClientConfig {
+            name: self.name.unwrap_or_else(|| "seawall java".into()),
+            token: self.token.map(Into::into),
+            ..Default::default()
+        };
         let first = self.replicas[0].rsplit_once(':').map_or("", |(host, _)| host);
         config.tls = self.tls.map(|tls| ClientTls {
             authorities: tls.authorities,
@@ -158,7 +159,6 @@ pub extern "system" fn Java_dev_seawall_internal_Native_clientOpen<'local>(
 /// int priority, int tenant, boolean droppable, boolean idempotent)`: its end comes by
 /// `clientNext`. Times are nanoseconds, negative for none.
 #[unsafe(no_mangle)]
-#[expect(clippy::too_many_arguments, reason = "as Java declares it: an object would cost more")]
 pub extern "system" fn Java_dev_seawall_internal_Native_clientCall<'local>(
     mut env: EnvUnowned<'local>,
     _class: JClass<'local>,
@@ -257,13 +257,10 @@ fn tell(id: jlong, answer: &Answer) -> ([jlong; OUTCOME], String) {
             numbers[2] = (*code).into();
             Kind::Failed
         }
-        CallError::NotSent(
-            Unsent::Dropped(_) | Unsent::Disconnected(_) | Unsent::TooLarge { .. },
-        ) => Kind::NotSent,
         CallError::Cancelled => Kind::Cancelled,
         CallError::DeadlineExceeded => Kind::DeadlineExceeded,
         CallError::ConnectionLost(_) => Kind::ConnectionLost,
-        // One that this does not know yet is told in words.
+        // And what this does not know yet, which is told in words.
         _ => Kind::NotSent,
     };
     numbers[1] = kind as jlong;

@@ -73,5 +73,5 @@ fn throw(env: &mut Env<'_>, fault: &Fault) {
     }
     let (class, text) = fault.exception();
     // It says "an exception is pending", which is what was wanted.
-    _ = env.throw_new(class, &JNIString::from(&*text));
+    _ = env.throw_new(class, JNIString::from(&*text));
 }

@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn ransac_does_not_look_at_those_far_off() {
-        let is_off = |x: u32| x % 4 == 0;
+        let is_off = |x: u32| x.is_multiple_of(4);
         let time = |x: u32| 0.010 + 0.001 * f64::from(x) + if is_off(x) { 0.5 } else { 0.0 };
         let all: Vec<_> = (1..=40).map(|x| (f64::from(x), time(x))).collect();
         for seed in 0..100 {
