@@ -155,7 +155,8 @@ impl Publisher {
     }
 
     /// The service stands still since `since_ns`, and is predicted to until `ends_ns`; say so again
-    /// when the prediction changes, and [beat](Self::beat) at least every [`PAUSE_BEAT_NS`](super::PAUSE_BEAT_NS).
+    /// when the prediction changes, and [beat](Self::beat) at least every
+    /// [`PAUSE_BEAT_NS`](super::PAUSE_BEAT_NS).
     pub fn pause(&self, since_ns: u64, ends_ns: u64) {
         let service = &self.page().service;
         service.pause_ends_ns.store(ends_ns, Relaxed);

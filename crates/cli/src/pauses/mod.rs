@@ -162,8 +162,8 @@ impl Row {
 
 fn legend() -> String {
     format!(
-        "±4 ms: the share of predictions that were off by no more. The paper's RANSAC: {:.0} % under a \
-         key-value churn, less in complex programs. pause: their mean.",
+        "±4 ms: the share of predictions that were off by no more. The paper's RANSAC: {:.0} % under \
+         a key-value churn, less in complex programs. pause: their mean.",
         PUBLISHED * 1e2
     )
 }

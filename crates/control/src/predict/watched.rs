@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(lock.wait(at(100), false), MS(10));
     }
 
-    /// The paper's whiskers (LIBROS Fig. 8): the time of a hold follows from the nodes to rebalance.
+    /// The paper's whiskers (LIBROS Fig. 8): how long a hold takes follows from the nodes.
     #[test]
     fn what_the_holder_announces_is_waited_for() {
         let mut lock = known();

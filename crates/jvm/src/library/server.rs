@@ -52,8 +52,11 @@ pub extern "system" fn Java_dev_seawall_internal_Native_serverStart<'local>(
                 Fault::Argument(format!("method {number} is out of range; allowed is 0 to 65535"))
             })?;
             let name = names.get_element(env, index)?.try_to_string(env)?;
-            let handler = handler(number, dispatcher.clone());
-            router = router.method(number, words::keep(&name), handler);
+            let dispatcher = dispatcher.clone();
+            router = router.method(number, words::keep(&name), move |context, payload| {
+                let dispatcher = dispatcher.clone();
+                async move { dispatcher.call(number, &context, &payload) }
+            });
             if may_repeat[index] {
                 router = router.repeatable(number);
             }
@@ -65,17 +68,6 @@ pub extern "system" fn Java_dev_seawall_internal_Native_serverStart<'local>(
         Ok(SERVERS.add(Arc::new(Served { server: Mutex::new(Some(server)), worker })))
     })
     .resolve::<Throw>()
-}
-
-fn handler(
-    number: u16,
-    dispatcher: Arc<Dispatcher>,
-) -> impl Fn(Context, Bytes) -> std::pin::Pin<Box<dyn Future<Output = Result<Bytes, Status>> + Send>>
-{
-    move |context, payload| {
-        let dispatcher = dispatcher.clone();
-        Box::pin(async move { dispatcher.call(number, &context, &payload) })
-    }
 }
 
 /// `void serverWork(long server)`: runs handlers on the thread that calls until the server stops.

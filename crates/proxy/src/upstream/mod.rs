@@ -132,8 +132,8 @@ impl Upstream {
         &self.replicas
     }
 
-    /// A replica for a request, of those that it was not sent to: one that is well and does not stand
-    /// still, as far as there is one, or one that is well.
+    /// A replica for a request, of those that it was not sent to: one that is well and does not
+    /// stand still, as far as there is one, or one that is well.
     pub(crate) fn choose(&self, now: Instant, tried: &Tried) -> Option<usize> {
         if let [_] = &self.replicas[..] {
             return (!tried.has(0)).then_some(0);

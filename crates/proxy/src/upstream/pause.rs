@@ -4,8 +4,8 @@
 //!   Java service ── agent ──► page: since when, until when ──► who sends requests there
 //! ```
 //!
-//! Who is about to be sent a request is looked at then, which takes a microsecond; who has some, each
-//! millisecond.
+//! Who is about to be sent a request is looked at then, which takes a microsecond; who has some,
+//! each millisecond.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

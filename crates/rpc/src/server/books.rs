@@ -187,8 +187,8 @@ impl Books {
         Some((news, self.replies.drain(..)))
     }
 
-    /// Refuses calls whose handlers have begun, and stand still for longer than they can wait, where
-    /// it does no harm that another replica serves them, too.
+    /// Refuses calls whose handlers have begun, and stand still for longer than they can wait,
+    /// where it does no harm that another replica serves them, too.
     fn refuse_halted(&mut self, now: Instant) {
         let Some(rest) = self.shared.queue.halted_for(now) else { return };
         for context in self.calls.values().map(Task::metadata) {

@@ -25,11 +25,11 @@ impl Default for LiveBytes {
 }
 
 impl LiveBytes {
-    /// Bytes that a collection of `kind` will find alive, if `before` is what there is. All that is
-    /// examined, before the first.
-    pub(super) fn estimate(&self, kind: Kind, before: &Spaces) -> f64 {
-        let part = self.survival[kind as usize].value().unwrap_or(1.0);
-        examined(kind, before) * part
+    /// Bytes that a collection of `kind` will find alive, if `before` is what there is. `None`
+    /// before the first.
+    pub(super) fn estimate(&self, kind: Kind, before: &Spaces) -> Option<f64> {
+        let part = self.survival[kind as usize].value()?;
+        Some(examined(kind, before) * part)
     }
 
     /// A collection of `kind` made `after` of `before`.
@@ -71,17 +71,18 @@ mod tests {
     fn what_survives_of_the_young_is_what_is_left_or_has_become_old() {
         let mut live = LiveBytes::default();
         let before = spaces(90, 10, 500);
-        assert_eq!(live.estimate(Kind::Young, &before), (100 * MB) as f64);
+        assert_eq!(live.estimate(Kind::Young, &before), None);
         live.observe(Kind::Young, &before, &spaces(0, 15, 505));
-        assert_eq!(live.estimate(Kind::Young, &spaces(40, 10, 900)), (10 * MB) as f64);
-        assert_eq!(live.estimate(Kind::Full, &before), (600 * MB) as f64, "of another kind");
+        let later = live.estimate(Kind::Young, &spaces(40, 10, 900));
+        assert_eq!(later, Some((10 * MB) as f64));
+        assert_eq!(live.estimate(Kind::Full, &before), None, "of another kind");
     }
 
     #[test]
     fn a_full_collection_examines_all() {
         let mut live = LiveBytes::default();
         live.observe(Kind::Full, &spaces(100, 0, 300), &spaces(0, 0, 100));
-        assert_eq!(live.estimate(Kind::Full, &spaces(0, 0, 800)), (200 * MB) as f64);
+        assert_eq!(live.estimate(Kind::Full, &spaces(0, 0, 800)), Some((200 * MB) as f64));
     }
 
     #[test]
@@ -89,6 +90,6 @@ mod tests {
         let mut live = LiveBytes::default();
         live.observe(Kind::Young, &spaces(0, 0, 0), &spaces(5, 5, 5));
         live.observe(Kind::Young, &spaces(10, 0, 100), &spaces(50, 50, 50));
-        assert_eq!(live.estimate(Kind::Young, &spaces(10, 0, 0)), (10 * MB) as f64);
+        assert_eq!(live.estimate(Kind::Young, &spaces(10, 0, 0)), Some((10 * MB) as f64));
     }
 }

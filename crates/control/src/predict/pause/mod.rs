@@ -196,7 +196,7 @@ impl Pauses {
 
     /// The world stands still from `now` on. How long, if there was a pause of its kind before.
     pub fn on_start(&mut self, now: Instant, collection: &Collection) -> Option<Duration> {
-        let load = self.load_of(collection);
+        let load = self.load_of(collection).unwrap_or_default();
         let lines = self.kinds[collection.kind as usize].lines;
         let seconds = |line: Line| Duration::try_from_secs_f64(line.at(load)).ok();
         let predicted = lines.map(|line| line.and_then(seconds));
@@ -226,8 +226,11 @@ impl Pauses {
         if let Some(predicted) = predicted[self.fit as usize] {
             self.off.observe(predicted.abs_diff(real).as_secs_f64());
         }
-        let load = self.load_of(&Collection { kind, ..collection });
+        let collection = Collection { kind, ..collection };
+        // What was estimated, as it will be for the next; of the first, what it was.
+        let estimated = self.load_of(&collection);
         self.live.observe(kind, &collection.before, after);
+        let load = estimated.or_else(|| self.load_of(&collection)).unwrap_or_default();
         let model = &mut self.kinds[kind as usize];
         model.points.add(load, real.as_secs_f64());
         model.is_stale = true;
@@ -264,9 +267,9 @@ impl Pauses {
         Some(now.since(current.since).abs_diff(predicted).max(off.unwrap_or_default()))
     }
 
-    fn load_of(&self, collection: &Collection) -> f64 {
-        let live = self.live.estimate(collection.kind, &collection.before);
-        live / f64::from(collection.workers.max(1))
+    fn load_of(&self, collection: &Collection) -> Option<f64> {
+        let live = self.live.estimate(collection.kind, &collection.before)?;
+        Some(live / f64::from(collection.workers.max(1)))
     }
 
     /// How precise predictions by `fit` were, whether it is the one that is used or not.

@@ -116,7 +116,10 @@ fn a_finish_without_a_start_is_none() {
 proptest! {
     #[test]
     fn whatever_comes_nothing_overflows(
-        events in prop::collection::vec((any::<u64>(), any::<[u64; 3]>(), any::<u16>(), 0..3_usize), 1..60)
+        events in prop::collection::vec(
+            (any::<u64>(), any::<[u64; 3]>(), any::<u16>(), 0..3_usize),
+            1..60,
+        )
     ) {
         let mut pauses = Pauses::new(&Config { window: 8, ..Config::default() }, 1).unwrap();
         for (time, [eden, survivor, old], workers, kind) in events {

@@ -19,13 +19,15 @@ final class Churn {
         values = new byte[(int) Math.max(1, bytes / MEAN)][];
     }
 
-    /** Writes about so many bytes. */
-    void write(long bytes) {
-        for (long written = 0; written < bytes;) {
+    /** Writes so many bytes or a few more, and says how many. */
+    long write(long bytes) {
+        long written = 0;
+        while (written < bytes) {
             byte[] value = new byte[random.nextInt(100, 1001)];
             values[random.nextInt(values.length)] = value;
             written += value.length + 16;
         }
+        return written;
     }
 
     /** Writes so many bytes each second, as evenly as it can, for so long. */
@@ -38,16 +40,13 @@ final class Churn {
                 Thread.sleep(1);
                 continue;
             }
-            // After a pause the rest is made up for, but not all at once.
-            double step = Math.min(due - written, rate / 100);
-            writer.write((long) step);
-            written += step;
+            written += writer.write((long) (due - written));
         }
     }
 
-    /** Writes bytes. */
+    /** Writes bytes, and says how many. */
     @FunctionalInterface
     interface Writer {
-        void write(long bytes);
+        long write(long bytes);
     }
 }

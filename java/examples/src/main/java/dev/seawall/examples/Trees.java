@@ -24,9 +24,10 @@ final class Trees {
 
     private record Node(Object left, Object right, Object label) {}
 
-    /** Makes about so many bytes. */
-    void write(long bytes) {
-        for (long made = 0; made < bytes;) {
+    /** Makes so many bytes or some more, and says about how many. */
+    long write(long bytes) {
+        long made = 0;
+        while (made < bytes) {
             int kind = random.nextInt(4);
             int size = 1 << random.nextInt(4, 12);
             Object object = switch (kind) {
@@ -48,6 +49,7 @@ final class Trees {
                 roots.clear(); // as when a cache is thrown away
             }
         }
+        return made;
     }
 
     private Object tree(int size) {
