@@ -104,10 +104,11 @@ const LIBROS: System = System {
     elsewhere: &[
         Elsewhere {
             claim: "L1",
-            text: "tails of a store under real CPU noise, and what is left of them",
+            text: "tails of a store under real noise, and what is left of them",
             how: "live, as root and with stress-ng: `seawall compare \
-                  experiments/live/replicas.toml`, `replicas-each.toml` beside it, and of a lock \
-                  `replicas-lock.toml`",
+                  experiments/live/replicas.toml`, `replicas-each.toml` beside it, of a lock \
+                  `replicas-lock.toml`, of a Java runtime's pauses `java.toml` and `java-g1.toml`, \
+                  and of all of it at once `java-all.toml`",
         },
         Elsewhere {
             claim: "L8",
@@ -117,7 +118,8 @@ const LIBROS: System = System {
         Elsewhere {
             claim: "L9",
             text: "how precise predicted pauses of a Java runtime are",
-            how: "live only, in a Java runtime: nothing measures it yet",
+            how: "live, with Java: `scripts/java-pauses precision`; in short, the agent writes down \
+                  what it predicted, and `seawall pauses FILE` compares",
         },
         Elsewhere {
             claim: "L10",
@@ -135,7 +137,7 @@ const LIBROS: System = System {
         Elsewhere {
             claim: "L12",
             text: "CPU noise makes pauses of a Java runtime longer",
-            how: "live only, in a Java runtime: nothing measures it yet",
+            how: "live, with Java and stress-ng: `scripts/java-pauses noise`",
         },
     ],
 };

@@ -28,8 +28,11 @@ pub struct Watched {
     /// Who holds it: one, or several who share a turn.
     holders: u32,
     is_shared: bool,
-    /// When the present turn began.
+    /// When the present turn began; that of readers, when somebody came who has to wait for them:
+    /// without one they come and go as they like.
     turn_since: Instant,
+    /// Somebody waits, or has waited, for the present turn to end.
+    is_waited_for: bool,
     hold: Ewma,
     holds: Holds,
 }
@@ -61,6 +64,7 @@ impl Watched {
             holders: 0,
             is_shared: false,
             turn_since: Instant::ORIGIN,
+            is_waited_for: false,
             hold: Ewma::new(HOLD_WEIGHT),
             holds: Holds::default(),
         }
@@ -75,11 +79,12 @@ impl Watched {
         }
         let oldest = self.waiting.front().map_or(now, |first| first.since);
         let is_held = self.holders > 0;
+        let began = if self.is_shared && !self.is_waited_for { now } else { self.turn_since };
         self.estimate.wait(&Backlog {
             age: now.since(oldest),
             turns: (u32::from(is_held) + self.turns_waiting(is_shared)).into(),
             hold: Duration::from_nanos(self.hold.value().unwrap_or(0.0) as u64),
-            held: if is_held { now.since(self.turn_since) } else { Duration::ZERO },
+            held: if is_held { now.since(began) } else { Duration::ZERO },
             rest: self.holds.rest(now),
         })
     }
@@ -99,6 +104,12 @@ impl Watched {
     pub fn join(&mut self, now: Instant, is_shared: bool) -> Ticket {
         let ticket = Ticket(self.tickets);
         self.tickets += 1;
+        if !self.is_waited_for {
+            self.is_waited_for = true;
+            if self.is_shared {
+                self.turn_since = now;
+            }
+        }
         self.waiting.push_back(Waiting { ticket, since: now, is_shared });
         ticket
     }
@@ -110,12 +121,13 @@ impl Watched {
 
     /// Somebody has it, after a wait if there is a `ticket`, whose length it gives.
     pub fn enter(&mut self, now: Instant, ticket: Option<Ticket>, is_shared: bool) -> Duration {
+        let waited = ticket.and_then(|ticket| self.take(ticket));
         if self.holders == 0 {
             self.turn_since = now;
+            self.is_waited_for = !self.waiting.is_empty();
         }
         self.holders += 1;
         self.is_shared = is_shared;
-        let waited = ticket.and_then(|ticket| self.take(ticket));
         waited.map_or(Duration::ZERO, |waiting| now.since(waiting.since))
     }
 
@@ -129,6 +141,10 @@ impl Watched {
         self.holders = self.holders.saturating_sub(1);
         if self.holders == 0 {
             self.holds.end(now);
+            // Readers whom nobody waited for took no turn.
+            if self.is_shared && !self.is_waited_for {
+                return;
+            }
             self.hold.observe(nanos(now.since(self.turn_since)) as f64);
         }
     }
@@ -194,6 +210,26 @@ mod tests {
         lock.exit(at(103));
         assert_eq!(lock.enter(at(104), Some(writer), false), MS(4));
         assert_eq!(lock.waiting(), 2);
+    }
+
+    #[test]
+    fn readers_whom_nobody_waits_for_take_no_turn() {
+        let mut lock = known();
+        lock.enter(at(100), None, true);
+        for ms in 101..1_000 {
+            lock.enter(at(ms), None, true); // before the last one leaves
+            lock.exit(at(ms));
+        }
+        assert_eq!(lock.wait(at(1_000), false), MS(10), "they end when nobody else comes");
+        let writer = lock.join(at(1_000), false);
+        assert_eq!(lock.wait(at(1_008), false), MS(20));
+        lock.exit(at(1_010));
+        lock.enter(at(1_010), Some(writer), false);
+        lock.exit(at(1_020));
+        lock.enter(at(1_100), None, true);
+        lock.exit(at(9_000));
+        lock.enter(at(9_000), None, false);
+        assert_eq!(lock.wait(at(9_000), false), MS(10), "turns still take 10 ms");
     }
 
     #[test]

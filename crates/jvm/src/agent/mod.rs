@@ -12,6 +12,8 @@ mod state;
 mod structs;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::fmt::Display;
+use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -111,28 +113,46 @@ unsafe fn load(vm: Vm, options: *const c_char, since: Since) -> c_int {
         // SAFETY: the caller's promise: it ends with a zero.
         unsafe { CStr::from_ptr(options) }.to_string_lossy().into_owned()
     };
-    // SAFETY: the caller's promise.
-    match unsafe { begin(vm, &text, since) } {
-        Ok(true) => OK,
-        Ok(false) => {
-            eprintln!("seawall: the agent was loaded before; this time it does nothing");
-            OK
+    let begun = Options::parse(&text).map_err(|error| error.to_string()).and_then(|mut options| {
+        if AGENT.get().is_some() || !claim::claim() {
+            say("the agent was loaded before; this time it does nothing");
+            return Ok(());
         }
+        // Not so where a server is in this process, which has a page of its own.
+        options.pages = options.folder();
+        // SAFETY: the caller's promise.
+        unsafe { begin(vm, options, since) }
+    });
+    match begun {
+        Ok(()) => OK,
         Err(problem) => {
-            eprintln!("seawall: the agent cannot be loaded: {problem}");
+            say(format!("the agent cannot be loaded: {problem}"));
             FAILED
         }
     }
 }
 
-/// Loads the agent into the virtual machine that runs, unless there is one.
+/// Loads the agent into the virtual machine that runs, for the servers of this copy of the library.
+///
+/// Where another copy is the agent already, this one leaves it to that to say what it sees. Where
+/// there can be no agent, that is said, and servers do without.
 ///
 /// # Errors
 ///
-/// In words.
+/// Says what is wrong with the options.
 pub(crate) fn attach(vm: &jni::JavaVM, options: &str) -> Result<(), String> {
+    let mut options = Options::parse(options).map_err(|error| error.to_string())?;
+    if AGENT.get().is_some() {
+        return Ok(());
+    }
+    if !claim::claim() {
+        (options.pages, options.record) = (None, None);
+    }
     // SAFETY: the virtual machine is one.
-    unsafe { begin(vm.get_raw().cast(), options, Since::Later) }.map(drop)
+    if let Err(problem) = unsafe { begin(vm.get_raw().cast(), options, Since::Later) } {
+        say(format!("pauses of the collector are not seen: {problem}"));
+    }
+    Ok(())
 }
 
 /// What is known of pauses; `None` without an agent.
@@ -141,20 +161,14 @@ pub(crate) fn account() -> Option<Account> {
     Some(running.state.lock().account())
 }
 
-/// Begins, unless another has. False if so.
-///
 /// # Safety
 ///
 /// `vm` is a virtual machine.
-unsafe fn begin(vm: Vm, options: &str, since: Since) -> Result<bool, String> {
-    let options = Options::parse(options).map_err(|error| error.to_string())?;
-    if AGENT.get().is_some() || !claim::claim() {
-        return Ok(false);
-    }
+unsafe fn begin(vm: Vm, options: Options, since: Since) -> Result<(), String> {
     // SAFETY: the caller's promise.
     let jvmti = unsafe { Jvmti::get(vm) }.map_err(|error| error.to_string())?;
     let agent = AGENT.get_or_init(|| Agent { options, jvmti, running: OnceLock::new() });
-    agent.begin(since).map(|()| true)
+    agent.begin(since)
 }
 
 impl Agent {
@@ -191,17 +205,17 @@ impl Agent {
         };
         let heap = heap.and_then(|heap| {
             heap.inspect_err(|error| {
-                eprintln!("seawall: {error}; pauses are predicted without how full the heap is");
+                say(format!("{error}; pauses are predicted without how full the heap is"));
             })
             .ok()
         });
         let perf = known.and_then(Perf::find).inspect_err(|error| {
-            eprintln!("seawall: {error}; all pauses are taken for those of one kind");
+            say(format!("{error}; all pauses are taken for those of one kind"));
         });
         let Options { prediction, record, .. } = &self.options;
         let record = record.as_ref().and_then(|path| {
             let made = Record::create(path);
-            made.inspect_err(|error| eprintln!("seawall: {}: {error}", path.display())).ok()
+            made.inspect_err(|error| say(format!("{}: {error}", path.display()))).ok()
         });
         let state = State::new(Parts {
             pauses: Pauses::new(prediction, u64::from(std::process::id())).expect("was checked"),
@@ -214,33 +228,32 @@ impl Agent {
         let spawned = thread::Builder::new().name("seawall-pause".into()).spawn(|| watch(record));
         let thread = match spawned {
             Ok(handle) => handle.thread().clone(),
-            Err(error) => return eprintln!("seawall: there is no thread for the agent: {error}"),
+            Err(error) => return say(format!("there is no thread for the agent: {error}")),
         };
         let (state, is_over) = (Mutex::new(state), AtomicBool::new(false));
         let _ = self.running.set(Running { state, thread, is_over });
         if !stops {
             let name = collector.map_or("the collector", flags::Collector::name);
-            return eprintln!(
-                "seawall: {name} does not stop the world; there is nothing to predict"
-            );
+            return say(format!("{name} does not stop the world; there is nothing to predict"));
         }
-        for event in [Event::CollectionStart, Event::CollectionFinish] {
+        // In this order: who is told of a start is told of its finish.
+        for event in [Event::CollectionFinish, Event::CollectionStart] {
             if let Err(error) = self.jvmti.enable(event) {
-                eprintln!("seawall: {error}; pauses are not seen");
+                say(format!("{error}; pauses are not seen"));
             }
         }
     }
 
     /// The page of the service, if there is a folder for it.
     fn publish(&self) -> Option<Publisher> {
-        let folder = self.options.folder()?;
-        let service = self.options.service.as_deref().unwrap_or("java");
+        let folder = self.options.pages.clone()?;
+        let service = self.options.service.as_deref().unwrap_or("jvm");
         let described = Description::of_this_process(service, self.options.port);
         let described = described.map_err(|error| error.to_string());
         let made = described.and_then(|description| {
             Publisher::create(&folder, &description).map_err(|error| error.to_string())
         });
-        made.inspect_err(|error| eprintln!("seawall: nobody is told of pauses: {error}")).ok()
+        made.inspect_err(|error| say(format!("nobody is told of pauses: {error}"))).ok()
     }
 }
 
@@ -258,7 +271,7 @@ fn watch(mut record: Option<Record>) {
                 if let Some(to) = &mut record
                     && let Err(error) = to.add(&rows)
                 {
-                    eprintln!("seawall: {}: no more is written: {error}", to.path().display());
+                    say(format!("{}: no more is written: {error}", to.path().display()));
                     record = None;
                 }
                 thread::park_timeout(IDLE);
@@ -302,10 +315,15 @@ fn with_running(act: impl FnOnce(&'static Running)) {
     });
 }
 
+/// Says so on standard error, if anybody reads it.
+fn say(what: impl Display) {
+    _ = writeln!(io::stderr(), "seawall: {what}");
+}
+
 /// Nothing unwinds into the virtual machine.
 fn guarded<T>(otherwise: T, act: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|_| {
-        eprintln!("seawall: the agent has a defect, and leaves the service alone");
+        say("the agent has a defect, and leaves the service alone");
         otherwise
     })
 }

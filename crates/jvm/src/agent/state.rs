@@ -118,6 +118,7 @@ impl State {
     ///
     /// As of [`Heap::spaces`].
     pub(super) unsafe fn on_finish(&mut self) {
+        halters::resume();
         let Some(Pause { since_ns, before }) = self.current.take() else { return };
         let now_ns = monotonic_ns();
         // SAFETY: the caller's promise.
@@ -130,7 +131,6 @@ impl State {
         self.count += 1;
         self.paused += real;
         self.longest = self.longest.max(real);
-        halters::resume();
         if let Some(page) = &self.page {
             page.resume(now_ns - since_ns);
         }

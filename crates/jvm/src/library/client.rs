@@ -274,12 +274,16 @@ fn tell(id: jlong, answer: &Answer) -> ([jlong; OUTCOME], String) {
 /// `void clientClose(long client)`: calls that are out have no end any more.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_dev_seawall_internal_Native_clientClose<'local>(
-    _env: EnvUnowned<'local>,
+    mut env: EnvUnowned<'local>,
     _class: JClass<'local>,
     client: jlong,
 ) {
-    if let Some(calling) = CLIENTS.remove(client) {
-        calling.out.lock().drain().for_each(|(_, call)| call.abort());
-        _ = calling.ended.send(None);
-    }
+    env.with_env(|_| -> Result<(), Fault> {
+        if let Some(calling) = CLIENTS.remove(client) {
+            calling.out.lock().drain().for_each(|(_, call)| call.abort());
+            _ = calling.ended.send(None);
+        }
+        Ok(())
+    })
+    .resolve::<Throw>();
 }

@@ -27,11 +27,15 @@ pub extern "system" fn Java_dev_seawall_internal_Native_lockOpen<'local>(
 /// `void lockClose(long lock)`.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_dev_seawall_internal_Native_lockClose<'local>(
-    _env: EnvUnowned<'local>,
+    mut env: EnvUnowned<'local>,
     _class: JClass<'local>,
     lock: jlong,
 ) {
-    LOCKS.remove(lock);
+    env.with_env(|_| -> Result<(), Fault> {
+        LOCKS.remove(lock);
+        Ok(())
+    })
+    .resolve::<Throw>();
 }
 
 /// `long lockJoin(long lock, long left, boolean shared)`: a ticket of one who waits and has so much

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use jni::EnvUnowned;
 use jni::objects::{JBooleanArray, JClass, JIntArray, JLongArray, JObject, JObjectArray, JString};
 use jni::sys::{jint, jlong};
 use parking_lot::Mutex;
 use seawall_control::request::{Rejected, Stage};
-use seawall_rpc::{Context, Router, Server, ServerConfig, Status, Worker};
+use seawall_rpc::{Router, Server, ServerConfig, Status, Worker};
 
 use super::fault::{Fault, Throw};
 use super::registry::Registry;
@@ -78,7 +77,10 @@ pub extern "system" fn Java_dev_seawall_internal_Native_serverWork<'local>(
     server: jlong,
 ) {
     env.with_env(|_| -> Result<(), Fault> {
-        let worker = SERVERS.get(server)?.worker.clone();
+        // It may have been closed before this thread began.
+        let Ok(served) = SERVERS.get(server) else { return Ok(()) };
+        let worker = served.worker.clone();
+        drop(served);
         worker.run();
         Ok(())
     })
@@ -108,14 +110,14 @@ pub extern "system" fn Java_dev_seawall_internal_Native_serverStop<'local>(
     grace: jlong,
 ) {
     env.with_env(|_| -> Result<(), Fault> {
-        let server = SERVERS.get(server)?.server.lock().take();
-        if let Some(server) = server {
-            server.shutdown(words::limit(grace).unwrap_or_default());
+        let running = SERVERS.get(server)?.server.lock().take();
+        if let Some(running) = running {
+            running.shutdown(words::limit(grace).unwrap_or_default());
         }
+        SERVERS.remove(server);
         Ok(())
     })
     .resolve::<Throw>();
-    SERVERS.remove(server);
 }
 
 /// `long[] serverCounts(long server)`: requests, completions, failures, cancellations, refusals,
@@ -173,11 +175,14 @@ fn with<T>(number: jlong, ask: impl FnOnce(&Server) -> T) -> Result<T, Fault> {
 /// `boolean charge(long nanos)`: the request that this thread handles has waited so long.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_dev_seawall_internal_Native_charge<'local>(
-    _env: EnvUnowned<'local>,
+    mut env: EnvUnowned<'local>,
     _class: JClass<'local>,
     wait: jlong,
 ) -> bool {
-    upcall::charge(words::limit(wait).unwrap_or_default())
+    env.with_env(|_| -> Result<_, Fault> {
+        Ok(upcall::charge(words::limit(wait).unwrap_or_default()))
+    })
+    .resolve::<Throw>()
 }
 
 /// `void fail(int code, String message)`: the handler on this thread has failed.
@@ -205,15 +210,19 @@ pub extern "system" fn Java_dev_seawall_internal_Native_fail<'local>(
 /// the request that this thread handles.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_dev_seawall_internal_Native_refuse<'local>(
-    _env: EnvUnowned<'local>,
+    mut env: EnvUnowned<'local>,
     _class: JClass<'local>,
     stage: jint,
     predicted: jlong,
     remaining: jlong,
     retry_after: jlong,
 ) {
-    let time = |nanos| words::limit(nanos).unwrap_or(Duration::MAX);
-    let stage = Stage(u8::try_from(stage).unwrap_or(Stage::HANDLER.0));
-    let rejected = Rejected::new(stage, time(predicted), time(remaining));
-    upcall::end(Status::Rejected(rejected.with_retry_after(time(retry_after))));
+    env.with_env(|_| -> Result<(), Fault> {
+        let time = |nanos| words::limit(nanos).unwrap_or(Duration::MAX);
+        let stage = Stage(u8::try_from(stage).unwrap_or(Stage::HANDLER.0));
+        let rejected = Rejected::new(stage, time(predicted), time(remaining));
+        upcall::end(Status::Rejected(rejected.with_retry_after(time(retry_after))));
+        Ok(())
+    })
+    .resolve::<Throw>();
 }

@@ -60,6 +60,12 @@ impl Dispatcher {
                 let message = "the virtual machine is out of memory";
                 Err(Status::error(Status::RESOURCE_EXHAUSTED, message))
             }
+            // Not by the dispatcher, for want of memory: what is said of it holds the stack.
+            (Err(Error::CaughtJavaException { name, .. }), None) => {
+                let is_memory = name == "java.lang.OutOfMemoryError";
+                let code = if is_memory { Status::RESOURCE_EXHAUSTED } else { Status::INTERNAL };
+                Err(Status::error(code, name))
+            }
             (Err(error), None) => Err(Status::error(Status::INTERNAL, error.to_string())),
         }
     }
@@ -72,11 +78,12 @@ impl Dispatcher {
         payload: &Bytes,
     ) -> Result<Option<Bytes>, Error> {
         let claims = context.claims();
-        let now = clock::now();
-        let payload = env.byte_array_from_slice(payload)?;
-        // Java's own clock, System.nanoTime(), is the same: CLOCK_MONOTONIC.
+        // Java's own clock, System.nanoTime(), is the same: CLOCK_MONOTONIC. A point in time, and
+        // not what is left of it: the world may stand still before Java reads this.
         let arrived = context.arrived().as_nanos() as i64;
-        let deadline = limit_to_java(context.time_left(now));
+        let now = clock::now();
+        let deadline = context.time_left(now).map_or(-1, |left| (now + left).as_nanos() as i64);
+        let payload = env.byte_array_from_slice(payload)?;
         let budget = limit_to_java(Some(context.budget_left()));
         let arguments = [
             jvalue { i: i32::from(method) },

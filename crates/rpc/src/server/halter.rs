@@ -1,9 +1,9 @@
 //! Workers that stand still, and who says so.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use seawall_control::Instant;
 use seawall_control::request::Stage;
 
@@ -31,8 +31,9 @@ pub struct Halter {
     admission: Arc<Admission>,
     /// Calls whose handlers have begun may be refused, too.
     has_repeatable: bool,
-    /// When calls with handlers are looked at again; at once when the next pause begins.
-    look: Mutex<Instant>,
+    /// When calls with handlers are looked at again, in nanoseconds; at once when the next pause
+    /// begins.
+    look: AtomicU64,
 }
 
 impl Halter {
@@ -42,7 +43,7 @@ impl Halter {
             queue: server.queue.clone(),
             admission: server.admission.clone(),
             has_repeatable: server.router.has_repeatable(),
-            look: Mutex::new(Instant::ORIGIN),
+            look: AtomicU64::new(0),
         }
     }
 
@@ -59,17 +60,21 @@ impl Halter {
         let now = clock::now();
         let Some(rest) = self.queue.halted_for(now) else { return };
         self.queue.refuse(Stage::PAUSE, now, rest, EXAMINED);
-        let mut look = self.look.lock();
-        if self.has_repeatable && now >= *look {
+        if self.has_repeatable && now.as_nanos() >= self.look.load(Relaxed) {
             // All that cannot wait so long is found now; more will be if it takes longer.
-            *look = now + rest.max(LOOK);
+            self.look.store((now + rest.max(LOOK)).as_nanos(), Relaxed);
+            if self.queue.halted_for(now).is_none() {
+                self.look.store(0, Relaxed); // the workers go on meanwhile
+            }
             self.admission.halt();
         }
     }
 
     /// The workers go on.
+    ///
+    /// Waits for nothing, either.
     pub fn resume(&self) {
-        *self.look.lock() = Instant::ORIGIN;
+        self.look.store(0, Relaxed);
         self.queue.resume();
     }
 

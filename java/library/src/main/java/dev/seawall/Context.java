@@ -24,14 +24,14 @@ public final class Context {
     private final boolean droppable;
     private final AtomicLong chargedNanos = new AtomicLong();
 
-    /** Of a call that has so much left, negative for no limit. */
-    Context(int method, long id, long arrivedNanos, long timeLeftNanos, long budgetNanos, int priority, int tenant,
+    /** Of a call that came then and is to be answered then, by System.nanoTime(); negative for no deadline. */
+    Context(int method, long id, long arrivedNanos, long deadlineNanos, long budgetNanos, int priority, int tenant,
             int attempt, boolean droppable) {
         this.method = method;
         this.id = id;
         this.arrivedNanos = arrivedNanos;
-        this.hasDeadline = timeLeftNanos >= 0;
-        this.deadlineNanos = System.nanoTime() + timeLeftNanos;
+        this.hasDeadline = deadlineNanos >= 0;
+        this.deadlineNanos = deadlineNanos;
         this.budgetNanos = budgetNanos;
         this.priority = priority;
         this.tenant = tenant;

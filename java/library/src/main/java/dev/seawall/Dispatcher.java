@@ -16,11 +16,11 @@ final class Dispatcher implements Native.Dispatcher {
     }
 
     @Override
-    public byte[] dispatch(int method, long id, long arrived, long timeLeft, long budget, int priority, int tenant,
+    public byte[] dispatch(int method, long id, long arrived, long deadline, long budget, int priority, int tenant,
             int attempt, boolean droppable, byte[] payload) {
         Context context = null;
         try {
-            context = new Context(method, id, arrived, timeLeft, budget, priority, tenant, attempt, droppable);
+            context = new Context(method, id, arrived, deadline, budget, priority, tenant, attempt, droppable);
             Context.enter(context);
             byte[] result = handlers.get(method).handle(context, payload);
             if (result == null) {
@@ -39,6 +39,7 @@ final class Dispatcher implements Native.Dispatcher {
             LOG.log(Level.ERROR, "a handler threw", defect);
         } finally {
             Context.enter(null);
+            Thread.interrupted(); // of whom it was meant for, nothing is left here
             if (context != null && context.chargedNanos() > 0) {
                 Native.charge(context.chargedNanos());
             }

@@ -64,7 +64,18 @@ public final class LatencyAwareReadWriteLock implements ReadWriteLock {
 
         @Override
         boolean isLast() {
-            return both.getWriteHoldCount() + both.getReadHoldCount() == 1;
+            int own = shared ? both.getReadHoldCount() : both.getWriteHoldCount();
+            return own == 1 && both.getReadHoldCount() + both.getWriteHoldCount() == 1;
+        }
+
+        @Override
+        public void unlock() {
+            // A writer that goes on as a reader: its turn ends, and one begins that others share.
+            if (!shared && both.getWriteHoldCount() == 1 && both.getReadHoldCount() > 0) {
+                watch.exit();
+                watch.enter(true);
+            }
+            super.unlock();
         }
     }
 }

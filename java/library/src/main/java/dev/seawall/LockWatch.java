@@ -2,6 +2,7 @@ package dev.seawall;
 
 import dev.seawall.internal.Native;
 import java.lang.ref.Cleaner;
+import java.lang.ref.Reference;
 
 /** What happens at one lock, told to the native side, which predicts who waits there for how long. */
 final class LockWatch {
@@ -17,6 +18,8 @@ final class LockWatch {
         long closing = handle;
         CLEANER.register(this, () -> Native.lockClose(closing));
     }
+
+    // The fences keep the handle from being closed while it is used.
 
     /** A ticket for one who waits. */
     long join(Context context, boolean shared) throws Rejected {
@@ -38,23 +41,29 @@ final class LockWatch {
     /** Has it without a wait. */
     void enter(boolean shared) {
         Native.lockEnter(handle, -1, shared);
+        Reference.reachabilityFence(this);
     }
 
     /** Has it after a wait, in nanoseconds. */
     long enter(long ticket, boolean shared) {
-        return Native.lockEnter(handle, ticket, shared);
+        long waited = Native.lockEnter(handle, ticket, shared);
+        Reference.reachabilityFence(this);
+        return waited;
     }
 
     void leave(long ticket) {
         Native.lockLeave(handle, ticket);
+        Reference.reachabilityFence(this);
     }
 
     void exit() {
         Native.lockExit(handle);
+        Reference.reachabilityFence(this);
     }
 
     void announce(String label, long amount) {
         Native.lockAnnounce(handle, label, amount);
+        Reference.reachabilityFence(this);
     }
 
     @Override

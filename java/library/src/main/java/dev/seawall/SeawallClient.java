@@ -108,25 +108,32 @@ public final class SeawallClient implements AutoCloseable {
 
     private void complete() {
         long[] outcome = new long[7];
-        for (byte[] payload = next(outcome); payload != null; payload = next(outcome)) {
-            Call call = calls.remove(outcome[0]);
-            if (call != null) {
-                end(call, payload, outcome);
+        while (!closed.get()) {
+            Call call = null;
+            outcome[0] = 0;
+            try {
+                byte[] payload = Native.clientNext(handle, outcome);
+                call = calls.remove(outcome[0]);
+                if (call != null && payload != null) {
+                    end(call, payload, outcome);
+                }
+            } catch (Throwable problem) { // such as too little memory for the result
+                call = call == null ? calls.remove(outcome[0]) : call;
+                if (call != null) {
+                    call.completeExceptionally(new ConnectionLost("the result is lost: " + problem));
+                }
             }
         }
         for (Long id : calls.keySet()) {
             Call call = calls.remove(id);
             if (call != null) {
-                executor.execute(() -> call.completeExceptionally(new Cancelled("the client was closed")));
+                Cancelled why = new Cancelled("the client was closed");
+                try {
+                    executor.execute(() -> call.completeExceptionally(why));
+                } catch (RuntimeException over) {
+                    call.completeExceptionally(why);
+                }
             }
-        }
-    }
-
-    private byte[] next(long[] outcome) {
-        try {
-            return Native.clientNext(handle, outcome);
-        } catch (IllegalStateException closed) {
-            return null;
         }
     }
 
@@ -161,10 +168,15 @@ public final class SeawallClient implements AutoCloseable {
 
         @Override
         public boolean cancel(boolean mayInterrupt) {
-            if (calls.remove(id) != null && !closed.get()) {
-                Native.clientCancel(handle, id);
+            boolean cancelled = super.cancel(mayInterrupt);
+            if (calls.remove(id) != null) {
+                try {
+                    Native.clientCancel(handle, id);
+                } catch (IllegalStateException closed) {
+                    // and with the client, the call
+                }
             }
-            return super.cancel(mayInterrupt);
+            return cancelled;
         }
 
         @Override

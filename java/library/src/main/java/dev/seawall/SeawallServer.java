@@ -31,9 +31,14 @@ import java.util.concurrent.ThreadFactory;
 public final class SeawallServer implements AutoCloseable {
     private static final Duration GRACE = Duration.ofSeconds(5);
 
+    /** So soon a handler thread without a call ends, and one with a call that heeds interrupts. */
+    private static final Duration IDLE = Duration.ofMillis(100);
+    private static final Duration HEED = Duration.ofSeconds(1);
+
     private final long handle;
     private final List<Thread> threads = new ArrayList<>();
     private final InetSocketAddress address;
+    private volatile ServerStats last;
 
     private SeawallServer(Builder builder) {
         Map<Integer, Method> methods = builder.methods;
@@ -47,14 +52,19 @@ public final class SeawallServer implements AutoCloseable {
             handlers.put(numbers[i], method.handler());
         }
         handle = Native.serverStart(builder.config(), numbers, names, repeatable, new Dispatcher(handlers));
-        address = parse(Native.serverAddress(handle));
-        for (int i = 0; i < builder.workers; i++) {
-            Thread thread = builder.threadFactory.newThread(() -> Native.serverWork(handle));
-            if (builder.threadFactory == DEFAULT_THREADS) {
-                thread.setName("seawall-handler-" + i);
+        try {
+            address = parse(Native.serverAddress(handle));
+            for (int i = 0; i < builder.workers; i++) {
+                Thread thread = builder.threadFactory.newThread(() -> Native.serverWork(handle));
+                if (builder.threadFactory == DEFAULT_THREADS) {
+                    thread.setName("seawall-handler-" + i);
+                }
+                thread.start();
+                threads.add(thread);
             }
-            threads.add(thread);
-            thread.start();
+        } catch (RuntimeException | Error failed) { // such as no thread, or none more
+            Native.serverStop(handle, 0);
+            throw failed;
         }
     }
 
@@ -81,10 +91,17 @@ public final class SeawallServer implements AutoCloseable {
     /**
      * What has happened since it started.
      *
-     * @return counts
-     * @throws IllegalStateException once it is closed
+     * @return counts; of a server that is closed, those from when it was
      */
     public ServerStats stats() {
+        try {
+            return count();
+        } catch (IllegalStateException closed) {
+            return last;
+        }
+    }
+
+    private ServerStats count() {
         long[] counts = Native.serverCounts(handle);
         String[] pairs = Native.serverRefusals(handle);
         Map<String, Long> refusals = new LinkedHashMap<>();
@@ -106,31 +123,38 @@ public final class SeawallServer implements AutoCloseable {
         }
     }
 
-    /** Closes it, after what was accepted is answered, but within five seconds. */
+    /** Closes it, after what was accepted is answered, but within about five seconds. */
     @Override
     public void close() {
         close(GRACE);
     }
 
     /**
-     * Lets nothing new in, tells clients to leave, and stops.
+     * Lets nothing new in, tells clients to leave, and stops. Handlers that are not done then are interrupted; who does
+     * not heed that is left alone.
      *
      * @param grace how long it waits for what was accepted to be answered; the rest is cancelled then
      */
     public void close(Duration grace) {
         try {
+            last = count();
             Native.serverStop(handle, grace.toNanos());
         } catch (IllegalStateException closed) {
             return;
         }
         boolean interrupted = false;
         for (Thread thread : threads) {
-            while (thread != Thread.currentThread() && thread.isAlive()) {
-                try {
-                    thread.join();
-                } catch (InterruptedException later) {
-                    interrupted = true;
+            if (thread == Thread.currentThread()) {
+                continue;
+            }
+            try {
+                thread.join(IDLE.toMillis());
+                if (thread.isAlive()) {
+                    thread.interrupt();
+                    thread.join(HEED.toMillis());
                 }
+            } catch (InterruptedException later) {
+                interrupted = true;
             }
         }
         if (interrupted) {

@@ -6,9 +6,9 @@ import java.util.concurrent.locks.Lock;
 
 /** A lock whose waits are predicted, around one that is fair. */
 abstract class WatchedLock implements Lock {
-    private final LockWatch watch;
+    final LockWatch watch;
+    final boolean shared;
     private final Lock lock;
-    private final boolean shared;
 
     WatchedLock(LockWatch watch, Lock lock, boolean shared) {
         this.watch = watch;
@@ -34,9 +34,7 @@ abstract class WatchedLock implements Lock {
         } else if (takeNow()) {
             watch.enter(shared);
         } else {
-            long ticket = watch.join(context, shared);
-            lock.lock();
-            context.charge(watch.enter(ticket, shared));
+            context.charge(await(watch.join(context, shared)));
         }
     }
 
@@ -48,14 +46,26 @@ abstract class WatchedLock implements Lock {
         } else if (takeNow()) {
             watch.enter(shared);
         } else {
-            long ticket = watch.join(shared);
-            lock.lock();
-            watch.enter(ticket, shared);
+            await(watch.join(shared));
         }
+    }
+
+    /** Takes the lock with a ticket; how long that took. */
+    private long await(long ticket) {
+        try {
+            lock.lock();
+        } catch (RuntimeException | Error gone) {
+            watch.leave(ticket);
+            throw gone;
+        }
+        return watch.enter(ticket, shared);
     }
 
     @Override
     public void lockInterruptibly() throws InterruptedException {
+        if (Thread.interrupted()) {
+            throw new InterruptedException();
+        }
         if (isHeld()) {
             lock.lockInterruptibly();
         } else if (takeNow()) {
@@ -84,6 +94,9 @@ abstract class WatchedLock implements Lock {
 
     @Override
     public boolean tryLock(long time, TimeUnit unit) throws InterruptedException {
+        if (Thread.interrupted()) {
+            throw new InterruptedException();
+        }
         if (isHeld()) {
             return lock.tryLock(time, unit);
         }
@@ -107,11 +120,11 @@ abstract class WatchedLock implements Lock {
 
     @Override
     public void unlock() {
-        boolean last = isLast();
-        lock.unlock(); // throws if the thread does not have it
-        if (last) {
+        // Before the next one has it: turns do not overlap. Who does not hold it holds none of it last.
+        if (isLast()) {
             watch.exit();
         }
+        lock.unlock();
     }
 
     /**

@@ -9,6 +9,7 @@ import java.time.Duration;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Lock;
+import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
@@ -116,17 +117,43 @@ class LocksTest {
         lock.writeLock().unlock();
         lock.readLock().lock(within(1));
         lock.readLock().unlock();
-        assertThrows(Rejected.class, () -> inAnotherThread(lock));
+        inAnotherThread(lock.readLock());
+        assertThrows(IllegalMonitorStateException.class, () -> lock.writeLock().unlock());
+        assertThrows(Rejected.class, () -> inAnotherThread(lock.writeLock()));
         lock.readLock().unlock();
-        inAnotherThread(lock);
+        inAnotherThread(lock.writeLock());
     }
 
-    private static void inAnotherThread(LatencyAwareReadWriteLock lock) throws Exception {
+    /** Who waits has it at once when another leaves it: these are two turns, not a long one. */
+    @Test
+    void turnsFollowOneAnother() throws Exception {
+        LatencyAwareLock lock = new LatencyAwareLock(STAGE, "orders");
+        Thread[] threads = new Thread[4];
+        for (int i = 0; i < threads.length; i++) {
+            threads[i] = new Thread(() -> {
+                for (int turn = 0; turn < 100; turn++) {
+                    lock.lock();
+                    LockSupport.parkNanos(1_000_000);
+                    lock.unlock();
+                }
+            });
+            threads[i].start();
+        }
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        try (Holder holder = new Holder(lock, () -> {})) {
+            Rejected rejected = assertThrows(Rejected.class, () -> lock.lock(within(0)));
+            assertTrue(rejected.predicted().toMillis() < 200, rejected.getMessage());
+        }
+    }
+
+    private static void inAnotherThread(WatchedLock lock) throws Exception {
         Rejected[] refused = new Rejected[1];
         Thread thread = new Thread(() -> {
             try {
-                lock.writeLock().lock(within(20));
-                lock.writeLock().unlock();
+                lock.lock(within(20));
+                lock.unlock();
             } catch (Rejected rejected) {
                 refused[0] = rejected;
             }

@@ -168,12 +168,34 @@ class ServerTest {
         server.close();
         assertEquals(1, call.get().payload()[0], "what was accepted is answered first");
         server.close(); // again
-        assertThrows(IllegalStateException.class, server::stats);
+        assertEquals(1, server.stats().requests(), "as it was when it was closed");
         CompletableFuture<Reply> late = client.callAsync(Request.of(1, new byte[0]));
         assertInstanceOf(CallException.class, assertThrows(ExecutionException.class, late::get).getCause());
         client.close();
         client.close(); // again
         assertThrows(IllegalStateException.class, () -> client.callAsync(Request.of(1, new byte[0])));
+    }
+
+    @Test
+    void closingInterruptsWhoTakesTooLong() throws Exception {
+        CountDownLatch begun = new CountDownLatch(1);
+        CountDownLatch interrupted = new CountDownLatch(1);
+        SeawallServer server = server().method(1, "wait", (context, payload) -> {
+            begun.countDown();
+            try {
+                Thread.sleep(60_000);
+            } catch (InterruptedException heeded) {
+                interrupted.countDown();
+            }
+            return payload;
+        }).start();
+        try (SeawallClient client = client(server)) {
+            CompletableFuture<Reply> call = client.callAsync(Request.of(1, new byte[0]));
+            begun.await();
+            server.close(Duration.ofMillis(50));
+            interrupted.await();
+            assertInstanceOf(CallException.class, assertThrows(ExecutionException.class, call::get).getCause());
+        }
     }
 
     @Test

@@ -2,12 +2,16 @@ package dev.seawall.examples;
 
 import dev.seawall.Context;
 import dev.seawall.Failed;
+import dev.seawall.LatencyAwareReadWriteLock;
+import dev.seawall.Rejected;
 import dev.seawall.SeawallServer;
+import dev.seawall.Stage;
 import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.Arrays;
 import java.util.Map;
+import java.util.Random;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 
@@ -16,7 +20,8 @@ import java.util.concurrent.ConcurrentHashMap;
  * own: the same methods and encodings.
  *
  * <p>{@code --batch MIB} has it write so much each second of its own accord, to nobody's use: what a replica does that
- * takes in a batch of writes, and what its collector has to do for it.
+ * takes in a batch of writes, and what its collector has to do for it. {@code --rebalance S} has it balance its ring,
+ * which all requests read, that many seconds after the last time, on average: a lock is held for it.
  */
 final class Store {
     private static final int GET = 1;
@@ -29,6 +34,8 @@ final class Store {
     private static final byte[] NOT_FOUND = {4};
 
     private final Map<Key, byte[]> hits = new ConcurrentHashMap<>();
+    private final LatencyAwareReadWriteLock ring = new LatencyAwareReadWriteLock(new Stage(Stage.FIRST_OWN), "ring");
+    private volatile long balanced;
 
     private Store() {}
 
@@ -46,7 +53,7 @@ final class Store {
     }
 
     public static void main(String[] arguments) throws Exception {
-        Arguments given = new Arguments(arguments, Set.of("listen", "batch", "live", "workers", "config"));
+        Arguments given = new Arguments(arguments, Set.of("listen", "batch", "live", "rebalance", "workers", "config"));
         Store store = new Store();
         SeawallServer server = SeawallServer.builder()
                 .listen(given.text("listen", "127.0.0.1:0"))
@@ -59,15 +66,11 @@ final class Store {
         double batch = given.number("batch", 0) * (1 << 20);
         if (batch > 0) {
             Churn churn = new Churn((long) (given.number("live", 200) * (1 << 20)));
-            Thread writer = new Thread(() -> {
-                try {
-                    Churn.run(batch, Double.POSITIVE_INFINITY, churn::write);
-                } catch (InterruptedException end) {
-                    Thread.currentThread().interrupt();
-                }
-            }, "batch");
-            writer.setDaemon(true);
-            writer.start();
+            beside("batch", () -> Churn.run(batch, Double.POSITIVE_INFINITY, churn::write));
+        }
+        double pause = given.number("rebalance", 0);
+        if (pause > 0) {
+            beside("rebalance", () -> store.rebalance(pause));
         }
         System.out.println("{\"address\":\"127.0.0.1:" + server.address().getPort() + "\"}");
         while (System.in.read() >= 0) {
@@ -76,11 +79,57 @@ final class Store {
         server.close();
     }
 
-    private byte[] get(Context context, byte[] key) {
+    /** What goes on beside requests. */
+    @FunctionalInterface
+    private interface Job {
+        void run() throws InterruptedException;
+    }
+
+    private static void beside(String name, Job job) {
+        Thread thread = new Thread(() -> {
+            try {
+                job.run();
+            } catch (InterruptedException end) {
+                Thread.currentThread().interrupt();
+            }
+        }, name);
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    /** Balances the ring again and again: 350 to 1500 nodes, each of which takes some 0.1 ms. */
+    private void rebalance(double pause) throws InterruptedException {
+        Random random = new Random(4);
+        while (true) {
+            Thread.sleep((long) (-Math.log(1 - random.nextDouble()) * pause * 1e3));
+            int nodes = random.nextInt(350, 1501);
+            ring.writeLock().lock();
+            try {
+                ring.writeLock().announce("rebalance", nodes);
+                long sum = balanced;
+                for (long step = 0; step < nodes * 100_000L; step++) {
+                    sum = sum * 6364136223846793005L + step;
+                }
+                balanced = sum;
+            } finally {
+                ring.writeLock().unlock();
+            }
+        }
+    }
+
+    /** Reads who has which keys; all of them are here. */
+    private void route(Context context) throws Rejected {
+        ring.readLock().lock(context);
+        ring.readLock().unlock();
+    }
+
+    private byte[] get(Context context, byte[] key) throws Rejected {
+        route(context);
         return hits.getOrDefault(new Key(key), MISS);
     }
 
-    private byte[] set(Context context, byte[] payload) throws Failed {
+    private byte[] set(Context context, byte[] payload) throws Failed, Rejected {
+        route(context);
         try {
             ByteBuffer buffer = ByteBuffer.wrap(payload).order(ByteOrder.LITTLE_ENDIAN);
             int flags = buffer.getInt();
@@ -96,7 +145,8 @@ final class Store {
         }
     }
 
-    private byte[] delete(Context context, byte[] key) {
+    private byte[] delete(Context context, byte[] key) throws Rejected {
+        route(context);
         return hits.remove(new Key(key)) == null ? NOT_FOUND : DELETED;
     }
 }

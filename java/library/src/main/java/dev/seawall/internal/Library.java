@@ -2,11 +2,12 @@ package dev.seawall.internal;
 
 import java.io.IOException;
 import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.util.Locale;
 import java.util.Optional;
-import java.util.stream.Stream;
 
 /** Finds the native library. */
 final class Library {
@@ -27,15 +28,24 @@ final class Library {
             return;
         }
         Optional<Path> agent = loaded();
-        System.load(agent.orElseGet(Library::unpacked).toString());
+        if (agent.isPresent()) {
+            try {
+                System.load(agent.get().toString());
+                return;
+            } catch (UnsatisfiedLinkError taken) {
+                // By another class loader, or its file is gone: then this one has a copy.
+            }
+        }
+        System.load(unpacked().toString());
     }
 
     /** The file that this process has loaded already, with -agentpath: there is to be one of it. */
     private static Optional<Path> loaded() {
-        try (Stream<String> maps = Files.lines(Path.of("/proc/self/maps"))) {
-            return maps.filter(map -> map.endsWith("/" + NAME)).map(map -> Path.of(map.substring(map.indexOf('/'))))
-                    .findFirst();
-        } catch (IOException unknown) {
+        try {
+            String maps = new String(Files.readAllBytes(Path.of("/proc/self/maps")), StandardCharsets.UTF_8);
+            return maps.lines().filter(map -> map.endsWith("/" + NAME))
+                    .map(map -> Path.of(map.substring(map.indexOf('/')))).findFirst();
+        } catch (IOException | InvalidPathException unknown) {
             return Optional.empty();
         }
     }
