@@ -462,7 +462,7 @@ mod tests {
             }
         }
         let others = [cfg!(feature = "rocks"), cfg!(feature = "columns")];
-        assert_eq!(count, 11 + others.into_iter().filter(|is_there| *is_there).count());
+        assert_eq!(count, 14 + others.into_iter().filter(|is_there| *is_there).count());
     }
 
     #[test]

@@ -19,6 +19,7 @@ public final class Failed extends CallException {
 
     private static final long serialVersionUID = 1;
 
+    /** What went wrong. */
     private final int code;
 
     /**

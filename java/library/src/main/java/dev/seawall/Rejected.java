@@ -11,9 +11,16 @@ import java.time.Duration;
 public final class Rejected extends CallException {
     private static final long serialVersionUID = 1;
 
+    /** The place that refused. */
     private final Stage stage;
+
+    /** The wait that it predicted, in nanoseconds. */
     private final long predictedNanos;
+
+    /** What the request had left, in nanoseconds. */
     private final long remainingNanos;
+
+    /** Until it is worth trying again, in nanoseconds. */
     private final long retryAfterNanos;
 
     /**

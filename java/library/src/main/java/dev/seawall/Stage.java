@@ -1,11 +1,13 @@
 package dev.seawall;
 
+import java.io.Serializable;
+
 /**
  * A place where a request can wait or be refused.
  *
  * @param number 0 to 255; numbers below {@link #FIRST_OWN} are Seawall's
  */
-public record Stage(int number) {
+public record Stage(int number) implements Serializable {
     /** The client's own queue, before a credit allowed the request to leave. */
     public static final Stage CLIENT = new Stage(1);
 
@@ -34,7 +36,11 @@ public record Stage(int number) {
         "none", "client", "admission", "socket", "run_queue", "handler", "memory", "cpu", "connection", "gate", "pause",
     };
 
-    /** Checks the range. */
+    /**
+     * Checks the range.
+     *
+     * @param number 0 to 255
+     */
     public Stage {
         if (number < 0 || number > 0xff) {
             throw new IllegalArgumentException("stage " + number + " is out of range; allowed is 0 to 255");

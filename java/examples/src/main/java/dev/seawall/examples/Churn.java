@@ -1,6 +1,7 @@
 package dev.seawall.examples;
 
 import java.util.Random;
+import java.util.function.BooleanSupplier;
 
 /**
  * Pairs of keys and values that are written again and again: what a collector has to do for a simple store.
@@ -30,17 +31,17 @@ final class Churn {
         return written;
     }
 
-    /** Writes so many bytes each second, as evenly as it can, for so long. */
-    static void run(double rate, double seconds, Writer writer) throws InterruptedException {
+    /** Writes so many bytes each second, as evenly as it can, until it is over. */
+    static void run(double rate, BooleanSupplier isOver, Writer writer) throws InterruptedException {
         long begin = System.nanoTime();
         double written = 0;
-        for (double now = 0; now < seconds; now = (System.nanoTime() - begin) / 1e9) {
-            double due = now * rate;
+        while (!isOver.getAsBoolean()) {
+            double due = (System.nanoTime() - begin) / 1e9 * rate;
             if (written >= due) {
                 Thread.sleep(1);
-                continue;
+            } else {
+                written += writer.write((long) Math.min(due - written, rate / 10));
             }
-            written += writer.write((long) (due - written));
         }
     }
 

@@ -66,7 +66,7 @@ final class Store {
         double batch = given.number("batch", 0) * (1 << 20);
         if (batch > 0) {
             Churn churn = new Churn((long) (given.number("live", 200) * (1 << 20)));
-            beside("batch", () -> Churn.run(batch, Double.POSITIVE_INFINITY, churn::write));
+            beside("batch", () -> Churn.run(batch, () -> false, churn::write));
         }
         double pause = given.number("rebalance", 0);
         if (pause > 0) {

@@ -9,12 +9,13 @@ import java.util.TreeMap;
 /**
  * Graphs of objects of very different shapes and lifetimes: what a collector has to do for a complex program.
  *
- * <p>Trees, maps and lists that point to each other grow, are cut, and are dropped as a whole.
+ * <p>Trees, maps and lists come and go; trees share what their leaves point to; and now and then, all is dropped.
  */
 final class Trees {
     private final Random random = new Random(2);
     private final Map<Integer, Object> roots = new HashMap<>();
     private final ArrayDeque<Object> recent = new ArrayDeque<>();
+    private final Object[] labels = new Object[256];
     private final int count;
 
     /** Holds about so many bytes. */
@@ -38,6 +39,7 @@ final class Trees {
             };
             made += size * (kind == 3 ? 8L : 48L);
             recent.addLast(object);
+            labels[random.nextInt(labels.length)] = new long[random.nextInt(64)];
             if (recent.size() > 64) {
                 // What has lasted so long often lasts for longer.
                 Object old = recent.removeFirst();
@@ -54,7 +56,7 @@ final class Trees {
 
     private Object tree(int size) {
         if (size <= 1) {
-            return roots.get(random.nextInt(count)); // shared with another
+            return labels[random.nextInt(labels.length)]; // shared with others
         }
         return new Node(tree(size / 2), tree(size / 2), size);
     }
