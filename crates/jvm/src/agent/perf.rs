@@ -20,7 +20,8 @@ const KINDS: [Kind; 3] = [Kind::Young, Kind::Full, Kind::Mark];
 #[derive(Debug, Default)]
 pub(crate) struct Perf {
     collectors: Vec<Counters>,
-    /// What they said when the pause began.
+    /// What they said when the last pause had ended. Not when this one began: a step of marking is
+    /// counted before its start is told.
     before: Vec<Said>,
 }
 
@@ -57,14 +58,14 @@ impl Perf {
         });
         let collectors: Vec<_> = collectors.collect();
         if collectors.is_empty() {
-            Err(Unknown::counters())
-        } else {
-            Ok(Self { collectors, before: Vec::new() })
+            return Err(Unknown::counters());
         }
+        let before = collectors.iter().map(Counters::say).collect();
+        Ok(Self { collectors, before })
     }
 
-    /// A pause begins.
-    pub(crate) fn on_start(&mut self) {
+    /// A pause has ended.
+    pub(crate) fn on_finish(&mut self) {
         self.before.clear();
         self.before.extend(self.collectors.iter().map(Counters::say));
     }

@@ -101,12 +101,10 @@ impl State {
         let since_ns = monotonic_ns();
         // SAFETY: the caller's promise.
         let before = unsafe { self.spaces() };
-        if let Some(perf) = &mut self.perf {
-            perf.on_start();
-        }
         let now = Instant::from_nanos(since_ns);
-        // Nearly all are of this kind; which it is shows once the collector has begun.
-        let collection = Collection { kind: Kind::Young, before, workers: self.workers };
+        // Nearly all are of this kind; most others show once the collector has begun.
+        let kind = self.perf.as_ref().and_then(Perf::kind).unwrap_or(Kind::Young);
+        let collection = Collection { kind, before, workers: self.workers };
         self.pauses.on_start(now, &collection);
         self.current = Some(Pause { since_ns, before });
         self.say();
@@ -124,6 +122,9 @@ impl State {
         // SAFETY: the caller's promise.
         let after = unsafe { self.spaces() };
         let kind = self.perf.as_ref().and_then(Perf::kind).unwrap_or(Kind::Young);
+        if let Some(perf) = &mut self.perf {
+            perf.on_finish();
+        }
         let predicted = Fit::ALL.map(|fit| self.pauses.predicted(fit));
         let load = self.pauses.load().unwrap_or_default();
         let now = Instant::from_nanos(now_ns);

@@ -13,11 +13,11 @@ public final class Native {
     @FunctionalInterface
     public interface Dispatcher {
         /**
-         * Serves a call; times are nanoseconds, negative for none.
+         * Serves a call; times are nanoseconds, and points in time those of System.nanoTime(); negative for none.
          *
          * @return the result; null if the native side was told how it ended
          */
-        byte[] dispatch(int method, long id, long arrived, long timeLeft, long budget, int priority, int tenant,
+        byte[] dispatch(int method, long id, long arrived, long deadline, long budget, int priority, int tenant,
                 int attempt, boolean droppable, byte[] payload);
     }
 
