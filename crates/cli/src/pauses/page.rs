@@ -13,7 +13,7 @@ use crate::report::page::{Page, figures, measured_on, table};
 /// Points that a line has at most.
 const POINTS: usize = 400;
 
-/// Errors are shown up to so many milliseconds to both sides, as in the paper; those beyond count.
+/// Errors are shown up to so many milliseconds, as in the paper; those beyond count.
 const SHOWN_MS: f64 = 20.0;
 
 /// The whole page.
@@ -46,10 +46,10 @@ fn body(rows: &[Row]) -> String {
 /// The share of the predictions that were off by no more than so much, of each fit.
 fn chart(index: usize, record: &Record) -> Lines {
     let line = |(fit, name): (usize, &&str)| {
-        let errors = record.errors_ms(fit);
+        let errors = record.off_ms(fit);
         let step = errors.len().div_ceil(POINTS).max(1);
         let places = (0..errors.len()).step_by(step);
-        let points = places.filter(|place| errors[*place].abs() <= SHOWN_MS).map(|place| {
+        let points = places.filter(|place| errors[*place] <= SHOWN_MS).map(|place| {
             let share = (place + 1) as f64 / errors.len() as f64;
             Spot { x: errors[place], y: share, valid: true }
         });
@@ -58,10 +58,8 @@ fn chart(index: usize, record: &Record) -> Lines {
     Lines {
         id: format!("p{index}"),
         title: record.name.clone(),
-        caption: "The share of the predictions whose error is below this; left of zero they said \
-                  too little, right of it too much."
-            .into(),
-        x: "predicted less real, ms".into(),
+        caption: "The share of the predictions that were off by no more than this.".into(),
+        x: "off by, ms".into(),
         across: Across::Numbers(format::tick),
         y: "share of pauses".into(),
         unit: Unit::Share,

@@ -118,8 +118,8 @@ const LIBROS: System = System {
         Elsewhere {
             claim: "L9",
             text: "how precise predicted pauses of a Java runtime are",
-            how: "live, with Java: `scripts/java-pauses precision`; in short, the agent writes down \
-                  what it predicted, and `seawall pauses FILE` compares",
+            how: "live, with Java: `scripts/java-pauses precision`; the agent writes down what it \
+                  predicted, and `seawall pauses FILE` compares",
         },
         Elsewhere {
             claim: "L10",

@@ -12,7 +12,7 @@ public final class Rejected extends CallException {
     private static final long serialVersionUID = 1;
 
     /** The place that refused. */
-    private final Stage stage;
+    private final int stage;
 
     /** The wait that it predicted, in nanoseconds. */
     private final long predictedNanos;
@@ -37,7 +37,7 @@ public final class Rejected extends CallException {
 
     Rejected(Stage stage, long predictedNanos, long remainingNanos, long retryAfterNanos, String message) {
         super(message, false);
-        this.stage = stage;
+        this.stage = stage.number();
         this.predictedNanos = predictedNanos;
         this.remainingNanos = remainingNanos;
         this.retryAfterNanos = retryAfterNanos;
@@ -49,7 +49,7 @@ public final class Rejected extends CallException {
      * @return the stage
      */
     public Stage stage() {
-        return stage;
+        return new Stage(stage);
     }
 
     /**

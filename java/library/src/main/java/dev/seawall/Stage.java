@@ -1,13 +1,11 @@
 package dev.seawall;
 
-import java.io.Serializable;
-
 /**
  * A place where a request can wait or be refused.
  *
  * @param number 0 to 255; numbers below {@link #FIRST_OWN} are Seawall's
  */
-public record Stage(int number) implements Serializable {
+public record Stage(int number) {
     /** The client's own queue, before a credit allowed the request to leave. */
     public static final Stage CLIENT = new Stage(1);
 

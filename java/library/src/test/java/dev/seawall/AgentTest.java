@@ -111,7 +111,7 @@ class AgentTest {
         String jcmd = System.getProperty("java.home") + "/bin/jcmd";
         for (int time = 0; time < 2; time++) {
             Process attach = new ProcessBuilder(jcmd, String.valueOf(process.pid()), "JVMTI.agent_load",
-                    library().toString(), "record=" + folder.resolve("record.csv")).redirectErrorStream(true).start();
+                    library().toString(), "\"record=" + folder.resolve("record.csv") + "\"").redirectErrorStream(true).start();
             String answer = new String(attach.getInputStream().readAllBytes());
             assertEquals(0, attach.waitFor(), answer);
             assertTrue(answer.contains("return code: 0"), answer);
