@@ -16,8 +16,9 @@ final class Collecting {
         System.in.read();
         for (int i = 0; i < Integer.parseInt(arguments[0]); i++) {
             System.gc();
+            Thread.sleep(100); // the agent learns from it
         }
-        Thread.sleep(300); // the agent writes down what it saw
+        Thread.sleep(300); // and writes down what it saw
         System.out.println("over " + live.size());
     }
 }
