@@ -36,7 +36,13 @@ final class Library {
                 // By another class loader, or its file is gone: then this one has a copy.
             }
         }
-        System.load(unpacked().toString());
+        Path copy = unpacked();
+        try {
+            System.load(copy.toString());
+        } finally { // once loaded it needs no name, and nothing is left of it however the process ends
+            copy.toFile().delete();
+            copy.getParent().toFile().delete();
+        }
     }
 
     /** The file that this process has loaded already, with -agentpath: there is to be one of it. */
@@ -63,9 +69,6 @@ final class Library {
             Path folder = Files.createTempDirectory("seawall-");
             Path file = folder.resolve(NAME);
             Files.copy(library, file);
-            // Once loaded it needs no name; and should it be kept, it goes with the process.
-            file.toFile().deleteOnExit();
-            folder.toFile().deleteOnExit();
             return file;
         } catch (IOException problem) {
             throw new UnsatisfiedLinkError("Seawall cannot unpack its library: " + problem + "; name one with -D"
