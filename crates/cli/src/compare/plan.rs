@@ -363,6 +363,15 @@ impl Plan {
             return refuse("rounds", format!("they make {points} points; allowed: {POINTS_MAX}"));
         }
         let subjects = self.subjects()?;
+        let programs = subjects.iter().filter(|subject| subject.is_program).count();
+        for noise in &self.noise {
+            if !noise.program.is_empty() && programs == 0 {
+                return refuse("noise.program", "no variant has a program that takes them".into());
+            }
+            if !noise.serve.is_empty() && programs == subjects.len() {
+                return refuse("noise.serve", "programs serve in place of `seawall serve`".into());
+            }
+        }
         let mut classes: Vec<String> = Vec::new();
         for class in subjects.iter().flat_map(|subject| subject.offer.workload.classes()) {
             if !classes.iter().any(|known| known == class) {
@@ -463,6 +472,26 @@ mod tests {
         }
         let others = [cfg!(feature = "rocks"), cfg!(feature = "columns")];
         assert_eq!(count, 14 + others.into_iter().filter(|is_there| *is_there).count());
+    }
+
+    #[test]
+    fn a_program_takes_what_noise_gives_to_programs() {
+        let read = |text: &str| Plan::read(text, &[], &|_| Err("none".into()));
+        let with = |noise: &str, program: &str| {
+            let head = format!("replicas = 2\nrates = [1]\n{program}\n[load]\nretry = true\n");
+            read(&format!("{head}[[noise]]\nreplicas = [1]\n{noise}\n[[variant]]\nname = 'a'"))
+        };
+        let (batch, java) = ("program = ['--batch', '7']", "program = ['java', 'Store']");
+        let subjects = with(batch, java).unwrap().subjects().unwrap();
+        assert!(subjects[0].is_program);
+        assert_eq!(subjects[0].serve[0], ["java", "Store"]);
+        assert_eq!(subjects[0].serve[1], ["java", "Store", "--batch", "7"]);
+        let error = |noise, program| with(noise, program).unwrap_err().to_string();
+        assert!(error(batch, "").starts_with("noise.program: "), "{}", error(batch, ""));
+        let serve = "serve.server.slo = '1s'";
+        assert!(error(serve, java).starts_with("noise.serve: "), "{}", error(serve, java));
+        let both = format!("{batch}\n{serve}");
+        assert!(error(&both, java).contains("either"), "{}", error(&both, java));
     }
 
     #[test]

@@ -241,6 +241,38 @@ fn no_server_is_left_behind() {
     });
 }
 
+/// A program of somebody else's serves, and one replica of it has more to do.
+#[test]
+fn a_program_serves_in_place_of_our_own() {
+    let seawall = env!("CARGO_BIN_EXE_seawall");
+    let plan = format!(
+        "
+        replicas = 2
+        rates = [100]
+        program = ['{seawall}', 'serve', '--listen=127.0.0.1:0', '--until-stdin-ends',
+            '--set=server.admission.algorithm=\"none\"', 'synthetic', '--service=const:0us']
+        [[noise]]
+        replicas = [1]
+        program = ['--wait=const:50ms']
+        [load]
+        retry = true
+        sessions = 2
+        warm_up = '0s'
+        time = '500ms'
+        set.client.replicas.choose = 'random'
+        [[variant]]
+        name = 'quiet'
+        noise = false
+        [[variant]]
+        name = 'slow'
+    "
+    );
+    let results = succeed(&["compare", &file_with("program.toml", &plan), "--json"]).json();
+    let mean = |point: usize| results["points"][point]["figures"]["mean_us"].as_f64();
+    let mean = |point| mean(point).unwrap_or_else(|| panic!("{results}"));
+    assert!(mean(1) - mean(0) > 10_000.0, "half of the calls wait 50 ms: {results}");
+}
+
 /// One replica balances its ring, announced or not.
 #[test]
 fn predicted_holds_stand_beside_real_ones() {
