@@ -10,6 +10,7 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, socko
 use nix::sys::time::TimeSpec;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
+#[cfg(feature = "tls")]
 use tokio_rustls::TlsStream;
 
 use super::BouncedStream;
@@ -31,6 +32,7 @@ pub(crate) enum Stream {
     /// TCP on which somebody else answers, too.
     Bounced(Box<BouncedStream>),
     /// Bytes through rustls, which does not tell when they arrived.
+    #[cfg(feature = "tls")]
     Tls(Box<TlsStream<TcpStream>>),
 }
 
@@ -62,6 +64,7 @@ impl Stream {
             Self::Plain { tcp, stamped: true } => poll_read_stamped(tcp, cx, buf),
             Self::Plain { tcp, .. } => poll_read_with(Pin::new(tcp), cx, buf),
             Self::Bounced(bounced) => bounced.poll_read(cx, buf),
+            #[cfg(feature = "tls")]
             Self::Tls(tls) => poll_read_with(Pin::new(tls.as_mut()), cx, buf),
         }
     }
@@ -75,15 +78,18 @@ impl Stream {
         match self {
             Self::Plain { tcp, .. } => Pin::new(tcp).poll_write_vectored(cx, pieces),
             Self::Bounced(bounced) => bounced.poll_write(cx, pieces),
+            #[cfg(feature = "tls")]
             Self::Tls(tls) => Pin::new(tls.as_mut()).poll_write_vectored(cx, pieces),
         }
     }
 
     /// All was written: pushes out what TLS still holds.
+    #[cfg_attr(not(feature = "tls"), expect(unused_variables, reason = "only TLS flushes"))]
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Plain { .. } => Poll::Ready(Ok(())),
             Self::Bounced(bounced) => Poll::Ready(bounced.release()),
+            #[cfg(feature = "tls")]
             Self::Tls(tls) => Pin::new(tls.as_mut()).poll_flush(cx),
         }
     }
@@ -93,6 +99,7 @@ impl Stream {
         match self {
             Self::Plain { tcp, .. } => Pin::new(tcp).poll_shutdown(cx),
             Self::Bounced(bounced) => bounced.poll_shutdown(cx),
+            #[cfg(feature = "tls")]
             Self::Tls(tls) => Pin::new(tls.as_mut()).poll_shutdown(cx),
         }
     }

@@ -2,40 +2,21 @@
 
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
-use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+use super::{ClientTls, TlsError};
 use crate::net::Stream;
 use crate::server::TlsConfig;
-
-/// Certificates or keys that cannot be used.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum TlsError {
-    /// A file cannot be read, or is not what it should be.
-    #[error("{}: no usable {what}: {problem}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What should be in it.
-        what: &'static str,
-        /// What is wrong.
-        problem: String,
-    },
-    /// The parts do not fit together.
-    #[error("TLS configuration: {0}")]
-    Config(String),
-}
 
 /// The server's side.
 #[derive(Clone)]
@@ -74,17 +55,6 @@ impl fmt::Debug for Acceptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Acceptor")
     }
-}
-
-/// TLS of a client.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientTls {
-    /// Authorities of server certificates, a PEM file.
-    pub authorities: PathBuf,
-    /// The client's own certificate chain and key, PEM files, for servers that ask for one.
-    pub identity: Option<(PathBuf, PathBuf)>,
-    /// The name that the server's certificate must carry.
-    pub server_name: String,
 }
 
 /// The client's side.
