@@ -119,6 +119,19 @@ fn teach(mutex: &Mutex<u32>, hold: Duration) {
 }
 
 #[test]
+fn long_holds_are_not_overtaken_and_short_ones_are() {
+    for (hold, is_overtaken) in [(us(999), true), (us(1_000), false)] {
+        let mutex = mutex(Estimate::Larger);
+        teach(&mutex, hold);
+        let holder = mutex.try_lock().unwrap();
+        let mut waiter = Polled::waiting(mutex.lock_plain());
+        drop(holder); // the waiter is told, and has not woken yet
+        assert_eq!(mutex.try_lock().is_some(), is_overtaken, "{hold:?}");
+        assert!(waiter.poll().is_some());
+    }
+}
+
+#[test]
 fn a_wait_is_charged_until_the_lock_is_free_and_no_longer() {
     let mutex = mutex(Estimate::Larger);
     let holder = mutex.try_lock().unwrap();

@@ -51,6 +51,11 @@ const SPINS: u32 = if cfg!(any(loom, miri)) { 0 } else { 40 };
 /// directly at once.
 const WINDOW: Duration = Duration::from_micros(100);
 
+/// Holds of this length and longer are handed over directly at once: what lies idle while the
+/// first of the queue wakes is a tenth of a hold at most, and one that overtakes would cost all who
+/// wait a whole hold that no prediction counts.
+const LONG: Duration = Duration::from_nanos(10 * WINDOW.as_nanos() as u64);
+
 /// Where holds are brief, one of this many releases looks at the clock to see whether the window is
 /// over: a look takes as long as such a hold. A power of two.
 const LOOK_EVERY: u64 = 16;
@@ -420,7 +425,7 @@ impl RawSemaphore {
             let (need, offer) = unsafe { first.as_ref().with(|entry| (entry.need, entry.offer)) };
             match offer {
                 Offer::Made if now.since(site.window_opened()) < WINDOW => break,
-                Offer::None if need >= self.capacity() => {
+                Offer::None if need >= self.capacity() && site.hold() < LONG => {
                     if self.available() >= need {
                         // SAFETY: as above.
                         wakes.push(unsafe { first.as_ref().with(|entry| entry.make_offer(now)) });
