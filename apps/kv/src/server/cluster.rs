@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use thread_priority::{ThreadPriority, set_current_thread_priority};
 
 use crate::ring::Ring;
-use crate::store::SLAB_LOCK;
+use crate::store::{SLAB_LOCK, Store};
 
 /// The lock of the ring, in refusals.
 pub const RING_LOCK: Stage = Stage(SLAB_LOCK.0 + 1);
@@ -45,7 +45,8 @@ pub struct Cluster {
 }
 
 /// Balancing as a background job: what an operator would do when nodes come and go, as often as an
-/// experiment wants it. Meanwhile it holds the lock that all requests need.
+/// experiment wants it. Meanwhile it holds the lock that all requests need. It begins with the
+/// first lookup, so that a store can be filled before.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rebalance {
@@ -115,18 +116,24 @@ impl Membership {
         }
     }
 
-    /// Begins to balance the ring as `cluster` says.
-    pub(super) fn rebalance(&self, cluster: &Cluster) -> Option<Rebalancer> {
+    /// Balances the ring as `cluster` says, from the first lookup on.
+    pub(super) fn rebalance(&self, cluster: &Cluster, store: &Arc<Store>) -> Option<Rebalancer> {
         let (job, ring) = (cluster.rebalance.clone()?, self.ring.clone()?);
         let Cluster { nodes, replicas, announce, .. } = *cluster;
         let stop = Arc::new(AtomicBool::new(false));
-        let stopped = stop.clone();
+        let (stopped, store) = (stop.clone(), store.clone());
         let thread = std::thread::Builder::new().name("rebalance".into()).spawn(move || {
             if job.nice && set_current_thread_priority(ThreadPriority::Min).is_err() {
                 tracing::warn!("the thread that balances the ring keeps its priority");
             }
             let mut rng = Rng::new(u64::from(nodes));
             let [least, most] = job.tokens;
+            while store.stats().cmd_get == 0 {
+                std::thread::park_timeout(PAUSE_MIN);
+                if stopped.load(Relaxed) {
+                    return;
+                }
+            }
             loop {
                 std::thread::park_timeout(job.pause.sample(&mut rng).max(PAUSE_MIN));
                 if stopped.load(Relaxed) {

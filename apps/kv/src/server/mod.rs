@@ -116,7 +116,7 @@ impl KvServer {
         if let Some(listener) = &memcached {
             tracing::info!(address = %listener.address(), "listening for memcached clients");
         }
-        let rebalancer = membership.rebalance(&config.cluster);
+        let rebalancer = membership.rebalance(&config.cluster, &store);
         Ok(Self { server, store, memcached, _rebalancer: rebalancer })
     }
 
