@@ -23,6 +23,7 @@ use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::controller::Algorithm;
 use crate::estimate::Ewma;
 use crate::time::Instant;
 
@@ -54,6 +55,14 @@ pub enum Queues {
     /// As long as what its requests have left (Protego §3.2). The default.
     #[default]
     Full,
+}
+
+impl Queues {
+    /// How long they are under `algorithm` unless told: short if its stages
+    /// [bound waits](Algorithm::bounds_waits), else full, as published.
+    pub fn under(algorithm: &dyn Algorithm) -> Self {
+        if algorithm.bounds_waits() { Self::Short } else { Self::Full }
+    }
 }
 
 /// Watches one queue for whether it stands.

@@ -14,6 +14,7 @@ use seawall_control::controller::{
 use seawall_control::entry::{self, Arriving, BudgetParts, Slots};
 use seawall_control::metrics::Metrics;
 use seawall_control::request::{Identity, RefusalReason, Rejected, Stage};
+use seawall_control::standing::Queues;
 use seawall_control::time::nanos;
 use seawall_control::wire;
 
@@ -85,7 +86,7 @@ impl Admission {
             target_delay: config.target_delay(),
             rtt: config.rtt,
             budget: config.budget.under(&*algorithm),
-            queues: config.queues,
+            queues: config.queues.unwrap_or_else(|| Queues::under(&*algorithm)),
             service_p99: config.service_p99,
         };
         let entry = entry::Entry::new(clock::now(), algorithm, &entry);

@@ -55,8 +55,9 @@ pub struct ServerConfig {
     pub budget: Budget,
     /// How long queues at locks and pools may be while more comes than can be served: `full`, as
     /// long as what requests have left (Protego §3.2), or `short`, as short as keeps the stage
-    /// busy. Default `full`.
-    pub queues: Queues,
+    /// busy. Default: `short` under algorithms whose stages reject what waits too long, `full`
+    /// under the others, as published.
+    pub queues: Option<Queues>,
     /// Threads, and what they do.
     pub threads: Threads,
     /// Who answers while the process does not get the CPU.
@@ -90,7 +91,7 @@ impl Default for ServerConfig {
             service_p99: None,
             admission: admission::Config::default(),
             budget: Budget::default(),
-            queues: Queues::default(),
+            queues: None,
             threads: Threads::default(),
             guardian: GuardianConfig::default(),
             limits: Limits::default(),
