@@ -18,6 +18,9 @@ STEP := scripts/step
 
 # Parts of the command that are left out of a first build, for what they need or how long they take.
 APPS := seawall-cli/search,seawall-cli/rocks,seawall-cli/columns,seawall-cli/node,seawall-cli/otel,seawall-bench-rpc/node
+# All that is tested. Each step of `make test` builds with just these options, because cargo builds a
+# library once for each set of features.
+ALL := --workspace --locked --features $(APPS)
 
 .PHONY: help
 help: ## Show this list.
@@ -28,30 +31,37 @@ help: ## Show this list.
 .PHONY: demo
 demo: ## Build and run `seawall demo`: an overloaded service, with and without control (ARGS='...').
 	@$(STEP) 'Tools' scripts/check-tools build
-	@$(STEP) 'Build' cargo build --release --locked --package seawall-cli
-	@$(STEP) 'Demo' cargo run --release --locked --quiet --package seawall-cli --bin seawall -- demo $(ARGS)
+	@$(STEP) 'Build' cargo build --locked --package seawall-lab
+	@$(STEP) 'Demo' cargo run --locked --quiet --package seawall-lab -- $(ARGS)
 
 .PHONY: build
 build: ## Build the `seawall` command and what it needs, optimised.
 	@$(STEP) 'Tools' scripts/check-tools build
 	@$(STEP) 'Build' cargo build --release --locked
 
+.PHONY: check
+check: ## Format, clippy and unit tests of the main crates: quick, for between two commits.
+	@$(STEP) 'Tools' scripts/check-tools check
+	@$(STEP) 'Format' cargo fmt --all --check
+	@$(STEP) 'Clippy' cargo clippy --all-targets --locked -- -D warnings
+	@$(STEP) 'Unit tests' cargo test --lib --bins --locked --quiet
+
 .PHONY: test
 test: ## Run all checks, the same as CI.
 	@$(STEP) 'Tools' scripts/check-tools test
 	@$(STEP) 'Format' cargo fmt --all --check
-	@$(STEP) 'Clippy' cargo clippy --workspace --all-targets --features $(APPS) --locked -- -D warnings
+	@$(STEP) 'Clippy' cargo clippy $(ALL) --all-targets -- -D warnings
 	@$(STEP) 'Core without std' scripts/check-no-std
-	@$(STEP) 'Tests' cargo test --workspace --features $(APPS) --locked
-	@$(STEP) 'Dashboard and alerts' scripts/check-prometheus --features $(APPS)
-	@$(STEP) 'Stores behind services' cargo test -p seawall-graph --test stores --locked -- --ignored --test-threads 1
+	@$(STEP) 'Tests' cargo test $(ALL)
+	@$(STEP) 'Dashboard and alerts' scripts/check-prometheus $(ALL)
+	@$(STEP) 'Stores behind services' cargo test $(ALL) --test stores -- --ignored --test-threads 1
 	@$(STEP) 'Models of the locks' scripts/loom
-	@$(STEP) 'Stock memcached clients' scripts/interop-kv
-	@$(STEP) 'Stock HTTP and gRPC clients' scripts/interop-http --workspace --features $(APPS)
-	@$(STEP) 'Java' scripts/java test
+	@$(STEP) 'Stock memcached clients' scripts/interop-kv $(ALL)
+	@$(STEP) 'Stock HTTP and gRPC clients' scripts/interop-http $(ALL)
+	@$(STEP) 'Java' scripts/java test $(ALL)
 	@$(STEP) 'Files to deploy with' scripts/check-deploy
-	@$(STEP) 'Live page in a browser' scripts/browser
-	@$(STEP) 'Documentation' env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked
+	@$(STEP) 'Live page in a browser' scripts/browser $(ALL)
+	@$(STEP) 'Documentation' env RUSTDOCFLAGS='-D warnings' cargo doc $(ALL) --no-deps --lib --bins --example interop
 	@echo
 	@if [[ -s target/interop.missing ]]; then \
 	    sed 's/^/skipped: interoperability of apps\/kv, for want of /' target/interop.missing; \

@@ -1,13 +1,8 @@
 //! The `seawall` command.
 
-mod child;
 mod compare;
-mod cores;
-mod demo;
-mod descriptors;
 mod graph;
 mod groups;
-mod host;
 mod live;
 mod load;
 #[cfg(feature = "node")]
@@ -15,13 +10,9 @@ mod node;
 mod options;
 #[cfg(feature = "otel")]
 mod otel;
-mod output;
 mod pauses;
-mod pin;
 mod plans;
-mod progress;
 mod proxy;
-mod report;
 mod reproduce;
 mod serve;
 mod sim;
@@ -32,6 +23,7 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand};
+use seawall_lab::{child, cores, demo, descriptors, host, output, pin, progress, report};
 
 /// Keeps services fast when more work arrives than they can do.
 #[derive(Debug, Parser)]
@@ -55,7 +47,7 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show what overload does to a server, and what control does about it (90 seconds)
+    /// Show what overload does to a service, and what Seawall does about it (80 seconds)
     Demo(demo::Options),
     /// Run a server: a synthetic one that spends CPU time, or a key-value store
     Serve(Box<serve::Options>),
@@ -126,7 +118,10 @@ fn main() -> ExitCode {
         seawall_rpc::install_cpu_delay(seawall_node::Foresight::for_server);
     }
     let done = match cli.command {
-        Command::Demo(options) => demo::run(&options),
+        Command::Demo(options) => match demo::run(&options, &["demo"]) {
+            Ok(false) => return ExitCode::FAILURE, // what it printed says why
+            done => done.map(|_| ()),
+        },
         Command::Serve(options) => serve::run(&options),
         Command::Load(options) => load::run(&options),
         Command::Proxy(options) => proxy::run(&options),

@@ -7,8 +7,8 @@ use seawall_sim::outcome::of_requests;
 use seawall_sim::plan::{Measured, Params};
 use serde::{Deserialize, Serialize};
 
+use crate::host::Host;
 use crate::load::retries::Retries;
-use crate::report::data::Host;
 use crate::serve::{Forecast, Stages};
 
 /// Metrics beside those of [`Figures`].

@@ -18,11 +18,11 @@ use super::services::{Services, is_quota};
 use super::timeline::{Allocation, Timeline};
 use crate::cores::Cores;
 use crate::groups::Groups;
+use crate::host::Host;
 use crate::load::engine::{self, Offer};
 use crate::load::workload::Workload;
 use crate::pin;
 use crate::progress::Progress;
-use crate::report::data::Host;
 
 /// Before the calibration counts: connections are made, and caches filled.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -219,7 +219,7 @@ impl Bench<'_> {
             servers: vec![services.entry],
             client: seawall_rpc::ClientConfig::default(),
             web: None,
-            workload: Workload::Job,
+            workload: Workload::Method { name: "job", method: seawall_graph::JOB },
             sessions: load.sessions,
             retries: false,
             threads: 1,

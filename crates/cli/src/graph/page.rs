@@ -1,12 +1,10 @@
 //! Results as a page: violation volumes, latency over time, and who had what when.
 
-use seawall_sim::plan::Spot;
-
 use super::plan::Plan;
 use super::point::{Point, Results};
 use super::table;
 use crate::report::charts::Chart;
-use crate::report::charts::lines::{Across, Line, Lines, Unit};
+use crate::report::charts::lines::{Across, Line, Lines, Spot, Unit};
 use crate::report::format;
 use crate::report::html::escape;
 use crate::report::page::{Page, figures, measured_on, paragraphs, table as html_table};
@@ -52,7 +50,7 @@ fn bars(
         let all: Vec<f64> = results.of(&first.contender).map(&of).collect();
         let valid = results.of(&first.contender).all(|point| point.valid);
         let y = all.iter().sum::<f64>() / all.len() as f64;
-        Line { name: first.contender.clone(), points: vec![Spot { x: 0.0, y, valid }] }
+        Line::new(&first.contender, vec![Spot { x: 0.0, y, valid }])
     };
     Lines {
         id: id.into(),
@@ -82,14 +80,12 @@ fn used(plan: &Plan, results: &Results) -> Chart {
 }
 
 fn latency(plan: &Plan, results: &Results) -> Chart {
-    let line = |point: &&Point| Line {
-        name: point.contender.clone(),
-        points: (point.curve.iter())
-            .filter_map(|bin| {
-                let x = bin.begin_seconds + point.measured_from_s;
-                Some(Spot { x, y: bin.latency_ms? * 1e3, valid: true })
-            })
-            .collect(),
+    let line = |point: &&Point| {
+        let spots = point.curve.iter().filter_map(|bin| {
+            let x = bin.begin_seconds + point.measured_from_s;
+            Some(Spot { x, y: bin.latency_ms? * 1e3, valid: true })
+        });
+        Line::new(&point.contender, spots.collect())
     };
     Lines {
         id: "latency".into(),
@@ -115,12 +111,11 @@ fn allocations(plan: &Plan, results: &Results) -> Vec<Chart> {
         };
         let mut lines: Vec<Line> = (0..results.services.len())
             .filter(changed)
-            .map(|service| Line {
-                name: results.services[service].clone(),
-                points: steps(point, |units| units[service]),
+            .map(|service| {
+                Line::new(&results.services[service], steps(point, |units| units[service]))
             })
             .collect();
-        lines.push(Line { name: "all".into(), points: steps(point, |units| units.iter().sum()) });
+        lines.push(Line::new("all", steps(point, |units| units.iter().sum())));
         Lines {
             id: format!("units{index}"),
             title: point.contender.clone(),

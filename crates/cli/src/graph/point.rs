@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::agent::Done;
 use super::timeline::Allocation;
-use crate::report::data::Host;
+use crate::host::Host;
 
 /// Everything that was measured: what `--json` prints and `--save` keeps.
 #[derive(Debug, Serialize, Deserialize)]

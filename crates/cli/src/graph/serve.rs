@@ -11,8 +11,9 @@ use seawall_control::config::duration;
 use seawall_graph::cpu::{CpuConfig, CpuKind};
 use seawall_graph::{Service, ServiceConfig};
 
+use crate::child::Ready;
 use crate::output::print;
-use crate::serve::{Ready, Stop};
+use crate::serve::Stop;
 
 /// How often nothing is done while the service runs.
 const TICK: Duration = Duration::from_secs(3_600);

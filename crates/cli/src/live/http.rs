@@ -43,7 +43,7 @@ pub(super) async fn answer<B>(view: &View, request: Request<B>) -> Response<Full
         Route::Metrics => {
             let reading = view.source.read().await;
             let mut response = respond(StatusCode::OK, METRICS, reading.text.into());
-            let at = reading.at.and_then(|at| HeaderValue::try_from(at).ok());
+            let at = HeaderValue::try_from(reading.at).ok();
             let about = HeaderValue::try_from(encoded(&view.about.line())).ok();
             for (name, value) in [(AT, at), (ABOUT, about)] {
                 if let Some(value) = value {

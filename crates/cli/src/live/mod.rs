@@ -23,7 +23,7 @@ pub(crate) use buckets::Quantile;
 pub(crate) use hosts::Hosts;
 pub(crate) use listener::Live;
 pub(crate) use picture::{Class, Container, Picture, Replica, Sample, Stage, Upstream};
-pub(crate) use source::{Asks, Screen, Source, asks};
+pub(crate) use source::{Asks, Source, asks};
 pub(crate) use told::Target;
 pub(crate) use verdict::{Level, Verdict, words};
 

@@ -1,17 +1,11 @@
 //! `seawall load`: offers a load on schedule, whatever the server answers, and measures.
 
-mod alarm;
-mod books;
-pub(crate) mod engine;
 mod options;
-pub(crate) mod probe;
 mod result;
 pub(crate) mod retries;
-mod sessions;
-pub(crate) mod web;
-pub(crate) mod workload;
 
 use anyhow::Result;
+pub(crate) use seawall_lab::load::{engine, probe, web, workload};
 
 use crate::output::print;
 use crate::progress::Progress;

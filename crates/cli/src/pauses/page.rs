@@ -1,11 +1,9 @@
 //! Records as a page: the distribution of the errors of each, as in the paper's figure 7.
 
-use seawall_sim::plan::Spot;
-
 use super::record::FITS;
 use super::{HEAD, Record, Row, legend};
 use crate::host;
-use crate::report::charts::lines::{Across, Line, Lines, Unit};
+use crate::report::charts::lines::{Across, Line, Lines, Spot, Unit};
 use crate::report::format;
 use crate::report::html::escape;
 use crate::report::page::{Page, figures, measured_on, table};
@@ -53,7 +51,7 @@ fn chart(index: usize, record: &Record) -> Lines {
             let share = (place + 1) as f64 / errors.len() as f64;
             Spot { x: errors[place], y: share, valid: true }
         });
-        Line { name: (*name).to_owned(), points: points.collect() }
+        Line::new(*name, points.collect())
     };
     Lines {
         id: format!("p{index}"),

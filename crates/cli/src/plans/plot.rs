@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use seawall_sim::plan::{Figure, Measured, Spot};
+use seawall_sim::plan::{self, Figure, Measured};
 
-use crate::report::charts::lines::{Across, Line, Lines, Unit};
+use crate::report::charts::lines::{Across, Line, Lines, Spot, Unit};
 use crate::report::format;
 
 /// Writes each figure into `folder`.
@@ -39,9 +39,9 @@ pub(crate) fn lines(figure: &Figure, runs: &[impl Measured], id: &str) -> Lines 
         Some(numbers) if !numbers.is_empty() => numbers[x as usize],
         _ => x,
     };
-    let line = |(name, points): &(String, Vec<Spot>)| Line {
-        name: name.clone(),
-        points: points.iter().map(|&spot| Spot { x: place(spot.x), ..spot }).collect(),
+    let line = |(name, points): &(String, Vec<plan::Spot>)| {
+        let spot = |&plan::Spot { x, y, valid }| Spot { x: place(x), y, valid };
+        Line::new(name, points.iter().map(spot).collect())
     };
     let slo = figure.slo_us(runs);
     let unit = unit(&figure.y);

@@ -1,9 +1,9 @@
 //! One page with each figure, drawn as its paper draws it, and the claims about it.
 
 use super::{Experiment, systems};
+use crate::host::Host;
 use crate::plans::claims::{self, Finding};
 use crate::plans::plot;
-use crate::report::data::Host;
 use crate::report::html::escape;
 use crate::report::page::{Page, figures, measured_on, paragraphs};
 

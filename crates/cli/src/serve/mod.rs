@@ -8,7 +8,6 @@ mod requests;
 mod running;
 mod stages;
 mod stop;
-mod synthetic;
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,6 +21,8 @@ use seawall_control::admission;
 use seawall_control::config::duration;
 use seawall_control::predict::lock::LockKind;
 use seawall_control::predict::memory::MemoryPolicy;
+use seawall_lab::child::Ready;
+use seawall_lab::synthetic;
 use seawall_measure::{Paths, ServiceTime};
 use seawall_sync::contention;
 use toml::Value;
@@ -36,9 +37,7 @@ use running::Running;
 pub(crate) use stop::{Stop, stdin_end};
 
 pub(crate) use config::Config;
-pub(crate) use running::Ready;
 pub(crate) use stages::{Forecast, Stages};
-pub(crate) use synthetic::{NULL, PATH_NAMES, PATHS, WORK};
 
 /// How long a server that is told to stop may take to answer what it has accepted.
 const GRACE: Duration = Duration::from_secs(5);
@@ -61,6 +60,7 @@ Examples:
   seawall serve synthetic --spill 127.0.0.1:7118    hand what is refused to that server
   seawall serve synthetic --paths two:0.2           a fifth needs one lock, the rest another
   seawall serve synthetic --service const:0us --wait const:2ms --paths hot:0.5 --locks plain
+  seawall serve synthetic --service const:0us --block const:2ms --slo 20ms    as in the demo
   seawall serve synthetic --set server.admission.breakwater.beta=0.04
   seawall load 127.0.0.1:7117 --rate 20k            then offer it a load";
 
@@ -187,6 +187,11 @@ enum Service {
         /// What a request waits for then, off the CPU, in the same form [default: nothing]
         #[arg(long, value_name = "DISTRIBUTION")]
         wait: Option<ServiceTime>,
+
+        /// How long a request then blocks its worker off the CPU, in the same form; it waits for
+        /// its lock on its worker, too [default: not at all]
+        #[arg(long, value_name = "DISTRIBUTION")]
+        block: Option<ServiceTime>,
 
         /// Locks that requests hold all the while: none, two:SHARE (that part needs one lock, the
         /// rest another), hot:SHARE (that part needs a lock) [default: none]
@@ -361,10 +366,11 @@ fn semaphores() -> PossibleValuesParser {
 
 fn read(options: &Options) -> Result<Config> {
     let (own, settings) = match &options.service {
-        Service::Synthetic { service, wait, paths, locks, settings } => {
+        Service::Synthetic { service, wait, block, paths, locks, settings } => {
             let own = vec![
                 ("synthetic.service", text(service.as_ref())),
                 ("synthetic.wait", text(wait.as_ref())),
+                ("synthetic.block", text(block.as_ref())),
                 ("synthetic.paths", text(paths.as_ref())),
                 ("synthetic.locks", text(locks.as_ref())),
             ];

@@ -9,9 +9,17 @@ use super::config::Config;
 /// what they default to under an SLO of 2 ms if that is known. TOML cannot say that something is
 /// unset, so these are printed as comments.
 const EXAMPLES: [(&str, &[(&str, &str)]); 19] = [
-    ("server", &[("target_delay", "2ms"), ("network_p99", "150us"), ("service_p99", "460us")]),
+    (
+        "server",
+        &[
+            ("queues", "short"),
+            ("target_delay", "2ms"),
+            ("network_p99", "150us"),
+            ("service_p99", "460us"),
+        ],
+    ),
     ("server.admission.client.retry", &[("patience", "100us")]),
-    ("synthetic", &[("wait", "const:2ms")]),
+    ("synthetic", &[("wait", "const:2ms"), ("block", "const:2ms")]),
     ("server.admission.breakwater", &[("target_delay", "800us"), ("drop_delay", "1600us")]),
     ("server.admission.aimd", &[("latency_target", "1ms")]),
     ("server.admission.envoy", &[("min_concurrency_limit", "3"), ("fixed_value", "1ms")]),
@@ -117,7 +125,7 @@ mod tests {
         let file = file(&Config::default()).unwrap();
         let (options, tls) = file.split_once("\n# [server.tls]\n").unwrap();
         let comments: Vec<&str> = options.lines().filter(|line| line.starts_with("# ")).collect();
-        assert_eq!(comments.len(), 32, "{file}");
+        assert_eq!(comments.len(), 34, "{file}");
         for comment in comments {
             read(&options.replace(comment, &comment[2..]));
         }

@@ -6,25 +6,13 @@ use std::time::Duration;
 use anyhow::Result;
 use seawall_control::controller::Signal;
 use seawall_kv::server::KvServer;
+use seawall_lab::child::Ready;
 use seawall_rpc::{Server, Stats};
 #[cfg(feature = "search")]
 use seawall_search::server::SearchServer;
-use serde::{Deserialize, Serialize};
 
 use super::config::Config;
 use super::{Service, synthetic};
-
-/// What a server says on standard output once it is ready, as one line of JSON.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Ready {
-    /// Where it listens for the native protocol.
-    pub(crate) address: SocketAddr,
-    /// Where it listens for memcached's protocol.
-    pub(crate) memcached: Option<SocketAddr>,
-    /// Where its metrics and their page are.
-    #[serde(default)]
-    pub(crate) metrics: Option<SocketAddr>,
-}
 
 pub(super) enum Running {
     Native(Server),

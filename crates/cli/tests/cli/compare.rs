@@ -217,8 +217,9 @@ fn children(parent: u32) -> Vec<String> {
 #[test]
 fn no_server_is_left_behind() {
     let plan = file_with("endless.toml", &PLAN.replace("'300ms'", "'10m'"));
-    let mut comparison: Child = Command::new(env!("CARGO_BIN_EXE_seawall"))
-        .args(["compare", &plan])
+    // A shell that runs tests in the background has them ignore this signal.
+    let mut comparison: Child = Command::new("env")
+        .args(["--default-signal=INT", env!("CARGO_BIN_EXE_seawall"), "compare", &plan])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -285,6 +286,7 @@ fn predicted_holds_stand_beside_real_ones() {
         serve.kv.cluster.rebalance = { pause = 'const:1ms', tokens = [8, 64] }
         [load]
         sessions = 2
+        mix = '1/uniform:100/const:9'
         retry = true
         warm_up = '0s'
         time = '300ms'

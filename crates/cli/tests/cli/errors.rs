@@ -120,7 +120,8 @@ fn flags_of_demo() {
     fail(&["demo", "--algorithm", "none"], &["--algorithm", &NAMES[1..].join(", ")]);
     fail(&["demo", "--loads", "1,nan"], &["--loads", "'nan'", "0.01 to 20"]);
     fail(&["demo", "--loads", "-1"], &["--loads", "0.01 to 20"]);
-    fail(&["demo", "--seconds", "0"], &["--seconds", "0.1 to 10"]);
+    fail(&["demo", "--stretch", "0"], &["--stretch", "0.1 to 10"]);
+    fail(&["demo", "--service", "web"], &["--service", "worker, lock, cpu, kv"]);
     fail(&["demo", "--sessions", "0"], &["--sessions", "1..=10000"]);
 }
 

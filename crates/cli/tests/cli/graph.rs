@@ -138,8 +138,9 @@ impl Run {
 }
 
 fn start(plan: &str) -> Run {
-    let run = Command::new(env!("CARGO_BIN_EXE_seawall"))
-        .args(["graph", "run", plan])
+    // A shell that runs tests in the background has them ignore SIGINT.
+    let run = Command::new("env")
+        .args(["--default-signal=INT", env!("CARGO_BIN_EXE_seawall"), "graph", "run", plan])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

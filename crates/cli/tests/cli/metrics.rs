@@ -57,6 +57,8 @@ fn predicted_holds_are_shown_by_what_the_holder_does() {
     let rebalance = ["pause='const:1ms'", "tokens=[8, 64]"]
         .map(|field| format!("--set=kv.cluster.rebalance.{field}"));
     let watched = Watched::start(&[&rebalance[0], &rebalance[1], "kv"]);
+    // The first lookup lets the job begin.
+    watched.load(&["--workload=kv", "--mix=1/uniform:9/const:5"]);
     until("holds were predicted", || watched.value(&names::STAGE_HOLDS) > Some(0.0));
     assert!(watched.value(&names::STAGE_HOLD_ERROR) > Some(0.0));
     let text = watched.scrape();

@@ -7,7 +7,7 @@
 //!     ┌──────────┬───┴──────┬──────────┬─────────┬─────────┤
 //!   sync        rpc       tower       sim      node       jvm (also on rpc)
 //!     ▲          ▲
-//!     └─ apps/* ─┘                     cli, benches/*, tidy (may use all)
+//!     └─ apps/* ─┘◄── lab ◄──          cli, benches/*, tidy (may use all)
 //! ```
 
 use crate::tree;
@@ -20,7 +20,7 @@ enum Uses {
 }
 
 /// The arrows of the design. A crate that is not listed needs a reason first, and then a row.
-const ARROWS: [(&str, Uses); 14] = [
+const ARROWS: [(&str, Uses); 15] = [
     ("abi", Uses::Only(&[])),
     // A service of a graph reads the agent's orders for its virtual cores from its page.
     ("apps/*", Uses::Only(&["abi", "control", "measure", "rpc", "sync"])),
@@ -28,6 +28,8 @@ const ARROWS: [(&str, Uses); 14] = [
     ("cli", Uses::All),
     ("control", Uses::Only(&[])),
     ("jvm", Uses::Only(&["control", "rpc", "abi"])),
+    // What measures: it loads applications, and is no part of any.
+    ("lab", Uses::Only(&["apps/*", "control", "measure", "rpc", "sync"])),
     ("measure", Uses::Only(&["control"])),
     ("node", Uses::Only(&["control", "measure", "abi"])),
     ("proxy", Uses::Only(&["abi", "control", "measure", "tower"])),
