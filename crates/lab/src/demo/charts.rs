@@ -1,7 +1,6 @@
 //! The demo's pictures.
 
 use super::result::{Measured, NO_CONTROL, Numbers, Point, Spike, SpikeRun};
-use super::service::Service;
 use crate::report::charts::Chart;
 use crate::report::charts::lines::{Across, Line, Lines, Role, Spot, Unit};
 use crate::report::format;
@@ -14,14 +13,12 @@ pub(super) fn by_load(service: &Measured, id: &str) -> Vec<Chart> {
     if service.points.is_empty() {
         return Vec::new();
     }
-    let all = |point: &Point| point.all.clone();
-    let mut charts = vec![goodput(service, id), tail(service, id)];
-    if service.points.iter().any(|point| !point.classes.is_empty()) {
-        let classes = Service::Lock.classes().iter().enumerate();
-        charts = classes.map(|(index, name)| of_class(service, name, index, id)).collect();
-        charts.push(over_load(service, &format!("{id}-tail"), "Tail latency", Unit::Delay, all));
+    if service.points.iter().all(|point| point.classes.is_empty()) {
+        return vec![goodput(service, id), tail(service, id)];
     }
-    charts
+    let classes = service.service.classes().iter().enumerate();
+    let charts = classes.map(|(index, name)| of_class(service, name, index, id));
+    charts.chain([tail(service, id)]).collect()
 }
 
 /// Goodput over the load: the demo in one picture.

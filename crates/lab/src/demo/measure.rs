@@ -70,7 +70,7 @@ pub(super) fn service(
     let spike =
         if Plan::has_spike(service) { Some(spike::measure(&bench, progress)?) } else { None };
     Ok(Measured {
-        service: service.name().into(),
+        service,
         about: service.about().into(),
         slo_us: micros(bench.slo),
         rtt_us: micros(bench.rtt),

@@ -7,6 +7,7 @@ use seawall_measure::Figures;
 use seawall_measure::latency::is_lower_bound;
 use serde::Serialize;
 
+use super::service::Service;
 use crate::host::Host;
 
 /// The name of the algorithm that controls nothing.
@@ -32,7 +33,7 @@ pub(super) struct Demo {
 /// One service.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Measured {
-    pub(super) service: String,
+    pub(super) service: Service,
     /// What it is, in words.
     pub(super) about: String,
     /// The latency up to which a success is goodput.

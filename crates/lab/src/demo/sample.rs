@@ -32,7 +32,7 @@ pub(super) fn service(service: Service) -> Measured {
         .into_iter()
         .flat_map(|load| [NO_CONTROL, "breakwater"].map(|control| point(service, load, control)));
     Measured {
-        service: service.name().into(),
+        service,
         about: service.about().into(),
         slo_us: SLO_US,
         rtt_us: 40.0,

@@ -1,7 +1,6 @@
 //! The numbers for a terminal: one table of at most 80 columns.
 
 use super::result::{Demo, Measured, Numbers, Point};
-use super::service::Service;
 use crate::report::{format, grid};
 
 /// Width of all that is printed.
@@ -48,14 +47,11 @@ fn rows(service: &Measured) -> Vec<Row> {
             Some((without, with))
         })
         .collect();
-    let named = [Service::Worker, Service::Lock, Service::Cpu, Service::Kv];
-    let known = named.into_iter().find(|known| known.name() == service.service);
-    let classes = known.map_or(&[][..], Service::classes);
     let of = |class: &&'static str| {
         let class = *class;
         pairs.iter().map(move |(without, with)| row(class, without, with)).collect::<Vec<_>>()
     };
-    classes.iter().flat_map(of).collect()
+    service.service.classes().iter().flat_map(of).collect()
 }
 
 fn row(class: &str, without: &Point, with: &Point) -> Row {
@@ -122,6 +118,7 @@ fn numbered(number: usize, sentence: &str) -> String {
 mod tests {
     use super::*;
     use crate::demo::sample;
+    use crate::demo::service::Service;
 
     #[test]
     fn it_fits_a_terminal() {

@@ -97,7 +97,7 @@ pub(super) fn unmet(services: &[Measured]) -> Vec<String> {
 }
 
 fn unmet_by(service: &Measured) -> Vec<String> {
-    let name = &service.service;
+    let name = service.service.name();
     let mut unmet = Vec::new();
     for point in service.points.iter().filter(|point| !point.valid) {
         let reason = point.invalid_reason.as_deref().unwrap_or("no reason is known");
@@ -146,7 +146,7 @@ pub(super) fn warnings(services: &[Measured]) -> Vec<String> {
         for point in &service.points {
             let at = format!(
                 "{} at {}, control {}",
-                service.service,
+                service.service.name(),
                 format::load(point.load),
                 point.control
             );
